@@ -119,7 +119,7 @@ def test_upload_prints_a_short_id_that_every_command_takes(rota: Ran, tmp_path: 
     assert short in rota("artifact", "list")[1]
     assert json.loads(rota("artifact", "list", "-o", "json")[1])["artifacts"][0]["sha256"] == sha
     code, out, _ = rota("artifact", "show", short)
-    assert (code, f"sha256:{sha}" in out, "other" in out, "for ever" in out) == (0, True, True, True)
+    assert (code, f"sha256:{sha}" in out, "other" in out, "forever" in out) == (0, True, True, True)
     assert rota("artifact", "download", short)[0] == 0
     assert (tmp_path / "other").read_bytes() == data
     code, _, err = rota("artifact", "download", short)

@@ -140,7 +140,7 @@ def test_each_reading_command_draws_a_table_and_gives_the_exact_json(
             "off-peak",
         ),
         (
-            "lane add batch --rank 4 --level 2 --gated --no-promotes",
+            "lane add batch --number 4 --level 2 --gated --no-promotes",
             "POST /v1/lanes",
             {"name": "batch", "number": 4, "level": 2, "gated": True, "promotes": False},
             LANE,

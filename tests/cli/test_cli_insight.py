@@ -75,7 +75,12 @@ def test_why_says_it_in_words_and_gives_the_exact_json(server: StubServer, rota:
     server.on_document("GET", "/v1/tasks/7/why", WHY)
     shown = rota("why", "7")
     assert shown.code == 0
-    for words in (WAITING["sentence"], "3 of yours and 1 other tenant", "4 could hold it, 0 have room now", "node-2"):
+    for words in (
+        WAITING["sentence"],
+        "3 of yours and 1 other tenant",
+        "4 could hold it, 0 have free resources now",
+        "node-2",
+    ):
         assert str(words) in shown.out
     machine = rota("why", "7", "-o", "json")
     assert json.loads(machine.out) == WHY

@@ -85,7 +85,7 @@ def test_the_command_line_lists_by_filters(client: Client, rota: Rota) -> None:
 
 
 def test_how_long_things_are_kept_is_shown_and_set(rota: Rota) -> None:
-    assert "for ever" in rota("retention", "show").stdout
+    assert "forever" in rota("retention", "show").stdout
     assert "90 days" in rota("retention", "set", "--tasks", "90").stdout
     assert json.loads(rota("retention", "set", "--tasks", "none", "-o", "json").stdout)["tasks_days"] is None
     assert rota("retention", "set", "--tasks", "0").returncode in (2, 4)

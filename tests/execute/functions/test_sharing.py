@@ -182,12 +182,12 @@ def test_a_folder_with_homes_or_of_one_user_alone_is_not_shown(tmp_path: Path) -
 
 def test_data_and_keys_inside_a_shown_folder_are_hidden(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    (tmp_path / "rota-keys").mkdir()
+    (tmp_path / "rota-tokens").mkdir()
     data = tmp_path / "data"
     data.mkdir()
     mounts = find_visible(tmp_path, "", "/nobody").mounts(data)
     empty = str(data / "sandbox" / "empty")
-    assert mounts[-2:] == ((empty, str(data), False), (empty, str(tmp_path / "rota-keys"), False))
+    assert mounts[-2:] == ((empty, str(data), False), (empty, str(tmp_path / "rota-tokens"), False))
     assert not any(writable for _, _, writable in mounts)
     assert os.listdir(empty) == []
 

@@ -40,7 +40,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples("rota upload model.bin", "rota upload run.sh --name nightly.sh", "tar cz src | rota upload -"),
     )(upload)
     app.command("outputs", epilog=examples("rota outputs 7", "rota outputs 7 --download results"))(outputs)
-    artifact = typer.Typer(help="Uploaded and produced files.", rich_markup_mode="rich")
+    artifact = typer.Typer(help="Manage uploaded files and the outputs of tasks.", rich_markup_mode="rich")
     artifact.command("list", epilog=examples("rota artifact list", "rota artifact list --limit 10 -o json"))(
         list_artifacts
     )
@@ -54,8 +54,8 @@ def add_to(app: typer.Typer) -> None:
 
 
 def upload(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What to upload; - for standard input.")],
-    name: Annotated[str | None, typer.Option(help="What to call it. [default: the file's own name]")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File to upload; - reads stdin.")],
+    name: Annotated[str | None, typer.Option(help="Name of the artifact. [default: the file's name]")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Store a file for tasks to use, and print its id."""
@@ -74,28 +74,28 @@ def upload(
 
 
 def list_artifacts(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Length of a page.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Cursor of the next page, as printed below the last one.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Artifacts, newest first."""
+    """List artifacts, newest first."""
     show(artifact_calls.artifacts(limit=limit, cursor=cursor), output_format, artifact_tables.artifacts)
 
 
 def show_artifact(artifact: _Artifact, output_format: Output = Format.TABLE) -> None:
-    """One artifact: size, name, who uploaded it, how long it is kept."""
+    """Show an artifact: size, name, owner and expiry."""
     show(artifact_calls.artifact(_checked(artifact)), output_format, artifact_tables.artifact)
 
 
 def download(
     artifact: _Artifact,
     file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="Where to; - for standard output. [default: its name]")
+        str | None, typer.Argument(metavar="[FILE]", help="Target file; - writes to stdout. [default: its name]")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Write an artifact's bytes to a file, checked against its digest."""
+    """Download an artifact and check its digest."""
     reference = _checked(artifact)
     with connect(FOLLOW_RETRY_SECONDS) as client:
         found = client.artifacts.get(reference)
@@ -123,7 +123,7 @@ def download(
 
 
 def remove(artifact: _Artifact, output_format: Output = Format.TABLE) -> None:
-    """Remove an artifact. Refused while a task that has not ended names it."""
+    """Remove an artifact. Refused while a task that has not ended uses it."""
     show(artifact_calls.remove_artifact(_checked(artifact)), output_format, lambda _: "removed")
 
 
@@ -132,10 +132,10 @@ def outputs(
     folder: Annotated[
         str | None, typer.Option("--download", metavar="DIR", help="Write the files into this folder.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Files that a task left behind (submit --keep), as artifacts."""
+    """List or download the files that a task kept (submit --keep)."""
     with connect(FOLLOW_RETRY_SECONDS) as client:
         task = client.perform(task_calls.task(task_id))
         found = task.outputs

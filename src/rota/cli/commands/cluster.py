@@ -13,12 +13,12 @@ from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import examples
 from rota.client.calls import cluster_calls
 
-_Node = Annotated[str, typer.Argument(metavar="NAME", help="A node's name, or its number.")]
+_Node = Annotated[str, typer.Argument(metavar="NAME", help="Name or number of the node.")]
 
 
 def add_to(app: typer.Typer) -> None:
     app.command("me", epilog=examples("rota me", "rota me -o json"))(me)
-    node = typer.Typer(help="Machines that run tasks.", rich_markup_mode="rich")
+    node = typer.Typer(help="Manage nodes: machines that run tasks.", rich_markup_mode="rich")
     node.command("list", epilog=examples("rota node list", "rota node list --all"))(list_nodes)
     node.command("show", epilog=examples("rota node show n1", "rota node show 3 -o json"))(show_node)
     node.command("drain", epilog=examples("rota node drain n1", "rota node drain n1 --deadline 10m"))(drain_node)
@@ -26,29 +26,29 @@ def add_to(app: typer.Typer) -> None:
     node.command("reload", epilog=examples("rota node reload n1"))(reload_node)
     node.command("remove", epilog=examples("rota node remove n1"))(remove_node)
     app.add_typer(node, name="node")
-    server = typer.Typer(help="Servers that admit and decide.", rich_markup_mode="rich")
+    server = typer.Typer(help="Show server nodes.", rich_markup_mode="rich")
     server.command("list", epilog=examples("rota server list"))(list_servers)
     server.callback()(_group)
     app.add_typer(server, name="server")
 
 
 def me(output_format: Output = Format.TABLE) -> None:
-    """Who you are, what your plan allows, and how much of it is used."""
+    """Show your tenant, your plan's limits and how much of them is used."""
     show(cluster_calls.me(), output_format, cluster_tables.me)
 
 
 def list_nodes(
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that have been away for more than a day.")
+        bool, typer.Option("--all", help="Include nodes that have been away for more than a day.")
     ] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Nodes, what they have and what is free on them."""
+    """List nodes, their capacity and their free resources."""
     show(cluster_calls.nodes(everything=everything), output_format, cluster_tables.nodes)
 
 
 def show_node(name: _Node, output_format: Output = Format.TABLE) -> None:
-    """One node: its state, what it has, and what is free."""
+    """Show a node: its state, its capacity and its free resources."""
     show(cluster_calls.node(name), output_format, cluster_tables.node)
 
 
@@ -56,32 +56,32 @@ def drain_node(
     name: _Node,
     deadline: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="What still runs then is asked to save and stop, and runs elsewhere."),
+        typer.Option(metavar="DURATION", help="Tasks that still run then save, stop and run elsewhere."),
     ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Give a node nothing new. What runs there may finish; it stays so until undrained (operators)."""
+    """Drain a node: it gets no new tasks until undrained; running tasks may finish (operators)."""
     wanted = checks.duration("--deadline", deadline)
     show(cluster_calls.drain(name, deadline=wanted), output_format, cluster_tables.drained)
 
 
 def undrain_node(name: _Node, output_format: Output = Format.TABLE) -> None:
-    """Give a node work again (operators)."""
+    """End the drain of a node, so that it gets tasks again (operators)."""
     show(cluster_calls.undrain(name), output_format, lambda node: f"node {node.name} takes work again")
 
 
 def reload_node(name: _Node, output_format: Output = Format.TABLE) -> None:
-    """Have a node's functions loaded anew, after a deploy. Calls that run may finish (operators)."""
+    """Reload the functions of a node after a deploy. Running calls may finish (operators)."""
     show(cluster_calls.reload(name), output_format, lambda node: f"node {node.name} loads its functions anew")
 
 
 def remove_node(name: _Node, output_format: Output = Format.TABLE) -> None:
-    """Forget a node that has left or is lost. Its worker may come back as a new one (operators)."""
+    """Remove a node that has left or is lost. Its worker may come back as a new node (operators)."""
     show(cluster_calls.remove_node(name), output_format, lambda _: f"node {name} is removed")
 
 
 def list_servers(output_format: Output = Format.TABLE) -> None:
-    """Servers, when they were last seen, and the pools each one leads."""
+    """List server nodes, when each was last seen, and the pools it leads."""
     show(cluster_calls.servers(), output_format, cluster_tables.servers)
 
 

@@ -15,7 +15,7 @@ from rota.client.calls import concurrency_key_calls
 
 
 def add_to(app: typer.Typer) -> None:
-    key = typer.Typer(help="Concurrency keys: how busy, and holding one back.", rich_markup_mode="rich")
+    key = typer.Typer(help="Show concurrency keys, and hold one back for a while.", rich_markup_mode="rich")
     key.command("list", epilog=examples("rota key list"))(list_keys)
     key.command("cool", epilog=examples("rota key cool api.example.com --for 60s", "rota key cool printer --for 0s"))(
         cool_key
@@ -24,16 +24,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_keys(output_format: Output = Format.TABLE) -> None:
-    """Keys with live tasks, and keys that are cooled down."""
+    """List the concurrency keys with live tasks, and the keys that cool down."""
     show(concurrency_key_calls.keys(), output_format, key_tables.keys)
 
 
 def cool_key(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A key, as tasks name it.")],
-    span: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long; 0s ends it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the concurrency key.")],
+    span: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long; 0s ends the cool-down.")],
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Start nothing with the key for a while, in any pool. What runs goes on."""
+    """Start no task with this concurrency key for a while, in any pool. Running tasks continue."""
     given = checks.duration("--for", span)
     assert given is not None
     show(concurrency_key_calls.cool_key(name, given), output_format, key_tables.cooled)

@@ -24,16 +24,16 @@ from rota.model.answers.dead_letters import RequeueAnswer
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
 
-_Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID...]", min=1, help="Ids of dead tasks.")]
-_All = Annotated[bool, typer.Option("--all", help="All of them.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many it would be.")]
-_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+_Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID...]", min=1, help="Ids of dead letters.")]
+_All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; show how many match.")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")]
 
 _LIMITS = ("cap", "memory", "disk", "processes", "files")
 
 
 def add_to(app: typer.Typer) -> None:
-    dead = typer.Typer(help="Dead letters: tasks that used up their attempts.", rich_markup_mode="rich")
+    dead = typer.Typer(help="Manage dead letters: tasks that used up their attempts.", rich_markup_mode="rich")
     dead.command(
         "list", epilog=examples("rota dead list", "rota dead list --over memory --since 1d", "rota dead list --graph 7")
     )(list_dead)
@@ -48,14 +48,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _filter(
-    name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Tasks with this name.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="With this in the reason.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Reason contains this text.")] = None,
     over: Annotated[
-        str | None, typer.Option(metavar="LIMIT", help="That went over cap, memory, disk, processes or files.")
+        str | None, typer.Option(metavar="LIMIT", help="Exceeded this limit: cap, memory, disk, processes or files.")
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help="That died since: 10m, or a time.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="That died before.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Died since, e.g. 10m or 2026-03-01T08:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Died before this time.")] = None,
     graph: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Tasks of this graph or array.")] = None,
     schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
 ) -> "DeadFilter":
@@ -86,17 +88,17 @@ def _takes_filter(command: Callable[..., None]) -> Callable[..., None]:
 @_takes_filter
 def list_dead(
     wanted: "DeadFilter",
-    tenant: Annotated[str | None, typer.Option(help="Those of this tenant, for administrators.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Dead letters of this tenant (administrators).")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Length of a page.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Cursor of the next page, as printed below the last one.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Dead letters, newest first, with the reason of each."""
+    """List dead letters, newest first, each with its reason."""
     show(dead_letter_calls.dead(wanted, tenant=tenant, limit=limit, cursor=cursor), output_format, task_tables.dead)
 
 
 def show_dead(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """One dead letter with all that happened: its attempts, and every run of the same work."""
+    """Show a dead letter with its attempts and every earlier run."""
     show(dead_letter_calls.letter(task_id), output_format, task_tables.letter)
 
 
@@ -109,9 +111,9 @@ def requeue(
     yes: _Yes = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Run dead letters again, each as a new task: those named, those a filter means, or all.
+    """Requeue dead letters as new tasks, by id, by filter, or --all.
 
-    A filter says first how many it means and asks; with --yes it does not. Exit 4 if one could not be run again.
+    With a filter, asks for confirmation unless --yes is given. Exit 4 if one can't be requeued.
     """
     _one_way(wanted, task_ids, everything, dry_run=dry_run)
     with connect() as client:
@@ -146,9 +148,9 @@ def discard(
     yes: _Yes = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Take dead letters off the list: those named, those a filter means, or all. Their history stays.
+    """Discard dead letters, by id, by filter, or --all. Their history stays.
 
-    A filter says first how many it means and asks; with --yes it does not.
+    With a filter, asks for confirmation unless --yes is given.
     """
     _one_way(wanted, task_ids, everything, dry_run=dry_run)
     gone: list[int] = []

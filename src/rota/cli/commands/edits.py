@@ -34,19 +34,21 @@ def add_to(app: typer.Typer) -> None:
 
 def edit(
     task_id: TaskId,
-    priority: Annotated[int | None, typer.Option(help="Among your own tasks; higher first.")] = None,
-    lane: Annotated[str | None, typer.Option(help="urgent, normal, periodic, off-peak, …")] = None,
-    cap: Annotated[str | None, typer.Option(metavar="DURATION", help="The longest execution.")] = None,
+    priority: Annotated[int | None, typer.Option(help="Order among your own tasks; higher runs first.")] = None,
+    lane: Annotated[str | None, typer.Option(help="Lane: urgent, normal, periodic, off-peak, …")] = None,
+    cap: Annotated[str | None, typer.Option(metavar="DURATION", help="Time limit of an attempt.")] = None,
     tolerance: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How long its start may be delayed, from where it counts.")
+        str | None, typer.Option(metavar="DURATION", help="How long the start may be delayed, counted as before.")
     ] = None,
-    pool: Annotated[str | None, typer.Option(help="Another pool.")] = None,
-    version: Annotated[int | None, typer.Option(help="Only if it still has this version (rota show -o json).")] = None,
+    pool: Annotated[str | None, typer.Option(help="Move to this pool.")] = None,
+    version: Annotated[
+        int | None, typer.Option(help="Change only if this is still its version (rota show -o json).")
+    ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change a task that waits. What is not named stays as it is.
+    """Change a waiting task. Options that are not given keep their values.
 
-    Exit 4 once it runs or has ended; a running one's cap changes with rota extend.
+    Exit 4 if the task runs or has ended. Use rota extend to change the cap of a running task.
     """
     given = {
         "priority": priority, "lane": lane, "cap": checks.duration("--cap", cap),
@@ -65,10 +67,10 @@ def edit(
 
 def hold(
     task_ids: TaskIds,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="For whoever looks at it.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, shown with the task.")] = "",
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Hold waiting tasks back until you release them. An id may be a graph's or an array's: all of it that waits.
+    """Hold waiting tasks until you release them. The id of an array or a graph holds all of its waiting tasks.
 
     Exit 4 if one of them runs, has ended or is unknown.
     """
@@ -76,7 +78,7 @@ def hold(
 
 
 def release(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
-    """Let held tasks go on, with the tolerance they had left. An id may be a graph's or an array's.
+    """Release held tasks, with the tolerance they had left. The id of an array or a graph releases all of its tasks.
 
     Exit 4 if one of them has ended or is unknown.
     """

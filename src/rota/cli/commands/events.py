@@ -28,21 +28,22 @@ def add_to(app: typer.Typer) -> None:
 
 
 def events(
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as they come.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep showing new events.")] = False,
     types: Annotated[
         str | None, typer.Option("--type", metavar="TYPE,...", help=f"Only these: {', '.join(EventType)}.")
     ] = None,
-    task: Annotated[int | None, typer.Option(min=1, metavar="ID", help="Of this task.")] = None,
-    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Of this schedule and its tasks.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of tasks of this name.")] = None,
-    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Of tasks with this tag.")] = None,
+    task: Annotated[int | None, typer.Option(min=1, metavar="ID", help="Only of this task.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this schedule and its tasks.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only of tasks with this name.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Only of tasks with this tag.")] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Since 10m, 2026-03-01T08:00Z; else an hour ago, or now with -f.")
+        str | None,
+        typer.Option(metavar="WHEN", help="Since, e.g. 10m or 2026-03-01T08:00Z. [default: 1h; now with -f]"),
     ] = None,
-    after: Annotated[str | None, typer.Option(metavar="EVENT", help="After the event with this id.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="EVENT", help="Only events after the one with this id.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """What happens to your tasks and schedules."""
+    """Show events of your tasks and schedules."""
     chosen = event_types("--type", types)
     since = checks.since("--since", since)
     if since is None and after is None and not follow:

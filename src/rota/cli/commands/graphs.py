@@ -17,14 +17,14 @@ from rota.cli.tables.render import examples
 from rota.client.calls import graph_calls
 from rota.client.calls.graph_calls import GraphFilter
 
-GraphId = Annotated[int, typer.Argument(metavar="ID", min=1, help="A graph's id.")]
+GraphId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Id of the graph.")]
 
 _WATCH_SECONDS = 1.0
 _CLEAR = "\x1b[H\x1b[J"
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="Graphs: tasks that belong together, and run in their order.", no_args_is_help=True)
+    group = typer.Typer(help="Manage graphs: tasks with dependencies, handled as one.", no_args_is_help=True)
     group.command(
         "list", epilog=examples("rota graph list", "rota graph list --name etl", "rota graph list --schedule nightly")
     )(list_graphs)
@@ -39,16 +39,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_graphs(
-    name: Annotated[str | None, typer.Option(help="Graphs of this name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Graphs with this name.")] = None,
     schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
-    user: Annotated[str | None, typer.Option(help="Graphs this user submitted.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted since: 10m, 2026-03-01T08:00Z.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted before.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    user: Annotated[str | None, typer.Option(help="Graphs that this user submitted.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Submitted since, e.g. 10m or 2026-03-01T08:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted before this time.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Length of a page.")] = 20,
+    cursor: Annotated[str | None, typer.Option(help="Cursor of the next page, as printed below the last one.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Your graphs and arrays, newest first."""
+    """List your graphs and arrays, newest first."""
     wanted: GraphFilter = {
         "name": name, "schedule": schedule, "user": user, "since": checks.since("--since", since),
         "until": checks.since("--until", until),
@@ -58,13 +60,15 @@ def list_graphs(
 
 def show_graph(
     graph_id: GraphId,
-    watch: Annotated[bool, typer.Option("--watch", help="Draw it again until it has ended.")] = False,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture, and draw nothing.")] = None,
-    before: Annotated[str | None, typer.Option(metavar="TASK", help="Only what this task waits for.")] = None,
-    behind: Annotated[str | None, typer.Option(metavar="TASK", help="Only what waits for this task.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until the graph has ended.")] = False,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an SVG picture instead.")] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="TASK", help="Only the tasks that this task depends on.")
+    ] = None,
+    behind: Annotated[str | None, typer.Option(metavar="TASK", help="Only the tasks that depend on this task.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Draw a graph with its tasks' states."""
+    """Draw a graph with the states of its tasks."""
     call = graph_calls.graph(graph_id, ancestors_of=before, descendants_of=behind)
     if watch and output_format is Format.TABLE and svg is None:
         _watch(graph_id)
@@ -96,7 +100,7 @@ def _watch(graph_id: int) -> None:
 
 
 def cancel(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
-    """Stop everything in a graph that has not ended."""
+    """Cancel all tasks of a graph that have not ended."""
     show(
         graph_calls.cancel(graph_id), output_format,
         lambda done: f"cancelled {len(done.cancelled)}, stopping {len(done.cancelling)}",
@@ -104,10 +108,10 @@ def cancel(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
 
 
 def retry(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
-    """Run again, in the graph, what failed or was cancelled, and what was skipped because of it."""
+    """Retry the failed, cancelled and skipped tasks of a graph, within the graph."""
     show(graph_calls.retry(graph_id), output_format, graph_tables.again)
 
 
 def rerun(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
-    """Run a whole graph again, as a new one; prints its id."""
+    """Run a whole graph again as a new graph and print its id."""
     show(graph_calls.rerun(graph_id), output_format, lambda made: str(made.id))

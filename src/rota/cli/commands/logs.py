@@ -36,18 +36,18 @@ def add_to(app: typer.Typer) -> None:
 
 def logs(
     task_id: TaskId,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the task has ended.")] = False,
-    attempt: Annotated[int | None, typer.Option(min=1, help="This attempt; else the latest.")] = None,
-    stdout: Annotated[bool, typer.Option("--stdout", help="Standard output alone.")] = False,
-    stderr: Annotated[bool, typer.Option("--stderr", help="Standard error alone.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep following until the task has ended.")] = False,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Number of the attempt. [default: the latest]")] = None,
+    stdout: Annotated[bool, typer.Option("--stdout", help="Only standard output.")] = False,
+    stderr: Annotated[bool, typer.Option("--stderr", help="Only standard error.")] = False,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only what came since: 10m, 2026-03-01T08:00Z.")
+        str | None, typer.Option(metavar="WHEN", help="Only output since, e.g. 10m or 2026-03-01T08:00Z.")
     ] = None,
-    tail: Annotated[int | None, typer.Option(min=0, max=1_000_000, help="The last so many lines.")] = None,
+    tail: Annotated[int | None, typer.Option(min=0, max=1_000_000, help="Only the last N lines.")] = None,
     raw: Raw = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """What a task wrote to standard output and standard error."""
+    """Show what a task wrote to standard output and standard error."""
     stream = None if stdout == stderr else "stdout" if stdout else "stderr"
     since = checks.since("--since", since)
     if follow:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from rota.client.manifest.load import Manifest
 
 ManifestFile = Annotated[
-    str | None, typer.Option("-f", "--file", metavar="FILE", help="A manifest (rota.yaml); - reads stdin.")
+    str | None, typer.Option("-f", "--file", metavar="FILE", help="Manifest (rota.yaml); - reads stdin.")
 ]
 Variables = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A variable of the manifest; repeatable.")
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Variable of the manifest; repeatable.")
 ]
 
 # Options whose name is not that of their field.

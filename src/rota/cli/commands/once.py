@@ -26,18 +26,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def once(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="What must not happen twice.")],
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What to run if it is the first time.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Name of the effect that must happen only once.")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="Command to run.")],
     lease: Annotated[
-        str, typer.Option(metavar="DURATION", help="Another may begin if we are not heard of for so long.")
+        str, typer.Option(metavar="DURATION", help="Others may start if this process is silent for so long.")
     ] = "1m",
     timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Wait so long for another who is at it.")
+        str | None, typer.Option(metavar="DURATION", help="How long to wait for another process that runs it now.")
     ] = None,
 ) -> None:
     """Run a command unless it has succeeded under this key before.
 
-    Ends with the command's exit code; 0 without running it if it was done. One that fails was not done.
+    Exits with the command's exit code, or with 0 if the command has succeeded before. A failed command can run again.
     """
     words = command[1:] if command[0] == "--" else command  # after the key, the dashes come through
     if not words:

@@ -13,11 +13,11 @@ from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import examples
 from rota.client.calls import cluster_calls
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="A plan's name.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plan.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    plan = typer.Typer(help="Plans (administrators).", rich_markup_mode="rich")
+    plan = typer.Typer(help="Manage plans (administrators).", rich_markup_mode="rich")
     plan.command("list", epilog=examples("rota plan list"))(list_plans)
     plan.command("show", epilog=examples("rota plan show standard"))(show_plan)
     plan.command(
@@ -31,36 +31,44 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_plans(output_format: Output = Format.TABLE) -> None:
-    """All plans."""
+    """List all plans."""
     show(cluster_calls.plans(), output_format, cluster_tables.plans)
 
 
 def show_plan(name: _Name, output_format: Output = Format.TABLE) -> None:
-    """One plan's limits."""
+    """Show the limits of a plan."""
     show(cluster_calls.plan(checks.word("NAME", name)), output_format, cluster_tables.plan)
 
 
 def set_plan(
     name: _Name,
-    tasks_per_hour: Annotated[str | None, typer.Option(metavar="N|none", help="Submitted, on average.")] = None,
-    burst: Annotated[str | None, typer.Option(metavar="N|none", help="So many at once, beyond the average.")] = None,
-    waiting_tasks: Annotated[str | None, typer.Option(metavar="N|none", help="Not ended at any time.")] = None,
-    running_cpu: Annotated[str | None, typer.Option(metavar="CORES|none", help="Held by what runs at once.")] = None,
-    running_memory: Annotated[str | None, typer.Option(metavar="SIZE|none", help="Held by what runs at once.")] = None,
-    longest_cap: Annotated[str | None, typer.Option(metavar="DURATION", help="The longest a task may run.")] = None,
-    tiers: Annotated[str | None, typer.Option(metavar="A,B", help="The tiers it may use.")] = None,
-    weight: Annotated[int | None, typer.Option(min=1, help="Its share against other plans.")] = None,
-    running_tasks: Annotated[str | None, typer.Option(metavar="N|none", help="So many at once.")] = None,
+    tasks_per_hour: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Tasks submitted per hour, on average.")
+    ] = None,
+    burst: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Tasks submitted at once, beyond the average.")
+    ] = None,
+    waiting_tasks: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Tasks that have not ended, at any time.")
+    ] = None,
+    running_cpu: Annotated[str | None, typer.Option(metavar="CORES|none", help="CPU of all running tasks.")] = None,
+    running_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE|none", help="Memory of all running tasks.")
+    ] = None,
+    longest_cap: Annotated[str | None, typer.Option(metavar="DURATION", help="Longest cap of a task.")] = None,
+    tiers: Annotated[str | None, typer.Option(metavar="A,B", help="Tiers that its tasks may use.")] = None,
+    weight: Annotated[int | None, typer.Option(min=1, help="Weight of its share against other plans.")] = None,
+    running_tasks: Annotated[str | None, typer.Option(metavar="N|none", help="Tasks that run at once.")] = None,
     urgent_percent: Annotated[
-        int | None, typer.Option(min=0, max=100, help="Of the pool, through the urgent lane, while others wait.")
+        int | None, typer.Option(min=0, max=100, help="Share of the pool for urgent tasks while others wait.")
     ] = None,
     network: Annotated[
-        bool | None, typer.Option("--network/--no-network", help="Sandboxed tasks may be given the network.")
+        bool | None, typer.Option("--network/--no-network", help="Sandboxed tasks may request network access.")
     ] = None,
-    storage: Annotated[str | None, typer.Option(metavar="SIZE|none", help="What artifacts may take together.")] = None,
+    storage: Annotated[str | None, typer.Option(metavar="SIZE|none", help="Total size of artifacts.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change a plan. What is not named stays as it is; none means unlimited."""
+    """Change a plan. Options that are not given keep their values; none means unlimited."""
     changes: dict[str, object] = {}
     for field, given in (
         ("tasks_per_hour", tasks_per_hour),

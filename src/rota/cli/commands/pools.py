@@ -13,27 +13,31 @@ from rota.cli.tables import catalogue_tables
 from rota.cli.tables.render import examples
 from rota.client.calls import catalogue_calls
 
-_Pool = Annotated[str, typer.Argument(metavar="NAME", help="A pool's name.")]
-_Lane = Annotated[str, typer.Argument(metavar="NAME", help="A lane's name.")]
+_Pool = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pool.")]
+_Lane = Annotated[str, typer.Argument(metavar="NAME", help="Name of the lane.")]
 _Elastic = Annotated[
-    bool | None, typer.Option("--elastic/--no-elastic", help="Nodes may come: refuse nothing as too large.")
+    bool | None, typer.Option("--elastic/--no-elastic", help="Nodes can be added: refuse no task as too large.")
 ]
-_Peak = Annotated[int | None, typer.Option(metavar="PERCENT", min=1, max=100, help="The peak mark; else 80.")]
-_Kept = Annotated[int | None, typer.Option(metavar="PERCENT", min=0, max=90, help="Kept for urgent work; else 10.")]
-_Running = Annotated[str | None, typer.Option(metavar="N|none", help="So many tasks at once.")]
+_Peak = Annotated[int | None, typer.Option(metavar="PERCENT", min=1, max=100, help="Peak mark. [default: 80]")]
+_Kept = Annotated[
+    int | None, typer.Option(metavar="PERCENT", min=0, max=90, help="Share kept for urgent tasks. [default: 10]")
+]
+_Running = Annotated[str | None, typer.Option(metavar="N|none", help="Tasks that run at once.")]
 _Isolation = Annotated[
     list[str] | None,
-    typer.Option(metavar="A,B", help="What its tasks may be kept apart by: none, sandbox, container. Repeatable."),
+    typer.Option(metavar="A,B", help="Isolations its tasks may use: none, sandbox, container; repeatable."),
 ]
-_Level = Annotated[int | None, typer.Option(min=0, help="Lower levels first; lanes of one level together. Else 1.")]
-_Gated = Annotated[bool | None, typer.Option("--gated/--no-gated", help="Only below the pool's peak mark.")]
+_Level = Annotated[
+    int | None, typer.Option(min=0, help="Lower levels are served first; lanes of one level together. [default: 1]")
+]
+_Gated = Annotated[bool | None, typer.Option("--gated/--no-gated", help="Serve only below the pool's peak mark.")]
 _Promotes = Annotated[
-    bool | None, typer.Option("--promotes/--no-promotes", help="Urgent when a given tolerance runs out.")
+    bool | None, typer.Option("--promotes/--no-promotes", help="Tasks become urgent when their tolerance runs out.")
 ]
 
 
 def add_to(app: typer.Typer) -> None:
-    pool = typer.Typer(help="Pools of nodes, each with a leader.", rich_markup_mode="rich")
+    pool = typer.Typer(help="Manage pools of nodes.", rich_markup_mode="rich")
     pool.command("list", epilog=examples("rota pool list"))(list_pools)
     pool.command("show", epilog=examples("rota pool show default"))(show_pool)
     pool.command("add", epilog=examples("rota pool add render --elastic --peak 70"))(add_pool)
@@ -43,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
     pool.command("pause", epilog=examples("rota pool pause default"))(pause_pool)
     pool.command("resume", epilog=examples("rota pool resume default"))(resume_pool)
     app.add_typer(pool, name="pool")
-    lane = typer.Typer(help="Lanes: in which order, and when.", rich_markup_mode="rich")
+    lane = typer.Typer(help="Manage lanes: the order in which tasks are served.", rich_markup_mode="rich")
     lane.command("list", epilog=examples("rota lane list"))(list_lanes)
     lane.command("add", epilog=examples("rota lane add batch --level 2 --gated --no-promotes"))(add_lane)
     lane.command("set", epilog=examples("rota lane set batch --no-gated"))(set_lane)
@@ -51,12 +55,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_pools(output_format: Output = Format.TABLE) -> None:
-    """All pools and their rules."""
+    """List all pools and their rules."""
     show(catalogue_calls.pools(), output_format, catalogue_tables.pools)
 
 
 def show_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
-    """One pool's rules."""
+    """Show the rules of a pool."""
     show(catalogue_calls.pool(name), output_format, catalogue_tables.pool)
 
 
@@ -69,7 +73,7 @@ def add_pool(
     isolation: _Isolation = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make a pool. Workers join it with rota worker --pool NAME."""
+    """Add a pool. Workers join it with rota worker --pool NAME."""
     rules = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
     show(catalogue_calls.add_pool(name, rules), output_format, catalogue_tables.pool)
 
@@ -83,7 +87,7 @@ def set_pool(
     isolation: _Isolation = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change a pool's rules. What is not named stays as it is; none means unlimited."""
+    """Change the rules of a pool. Options that are not given keep their values; none means unlimited."""
     changes = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
     if not changes:
         raise typer.BadParameter("name at least one rule to change", param_hint="pool set")
@@ -91,12 +95,12 @@ def set_pool(
 
 
 def pause_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
-    """Nothing new starts there until it is resumed; what runs goes on."""
+    """Pause a pool: no task starts until it is resumed. Running tasks continue."""
     show(catalogue_calls.pause_pool(name), output_format, lambda one: f"pool {one.name} is paused")
 
 
 def resume_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
-    """Tasks start there again."""
+    """Resume a pool, so that tasks start again."""
     show(catalogue_calls.resume_pool(name), output_format, lambda one: f"pool {one.name} goes on")
 
 
@@ -117,20 +121,22 @@ def _rules(
 
 
 def list_lanes(output_format: Output = Format.TABLE) -> None:
-    """All lanes, in the order in which they are served."""
+    """List all lanes in the order in which they are served."""
     show(catalogue_calls.lanes(), output_format, catalogue_tables.lanes)
 
 
 def add_lane(
     name: _Lane,
-    rank: Annotated[int | None, typer.Option(min=0, help="Its number, for good. [default: the next free one]")] = None,
+    number: Annotated[
+        int | None, typer.Option(min=0, help="Number of the lane; never changes. [default: the next free one]")
+    ] = None,
     level: _Level = None,
     gated: _Gated = None,
     promotes: _Promotes = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make a lane. Tasks name it within seconds; it can't be removed again."""
-    given = {"number": rank, "level": level, "gated": gated, "promotes": promotes}
+    """Add a lane. Tasks can use it within seconds; it can't be removed."""
+    given = {"number": number, "level": level, "gated": gated, "promotes": promotes}
     fields = {field: value for field, value in given.items() if value is not None}
     show(catalogue_calls.add_lane(name, fields), output_format, catalogue_tables.lane)
 
@@ -142,7 +148,7 @@ def set_lane(
     promotes: _Promotes = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change a lane. What is not named stays as it is; its rank does always."""
+    """Change a lane. Options that are not given keep their values; its number never changes."""
     given = {"level": level, "gated": gated, "promotes": promotes}
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes:

@@ -13,11 +13,11 @@ from rota.cli.tables.render import examples, facts
 from rota.client.calls import retention_calls
 from rota.model.answers.retention import RetentionDocument
 
-_Days = Annotated[str | None, typer.Option(metavar="DAYS|none", help="Days after the end; none keeps for ever.")]
+_Days = Annotated[str | None, typer.Option(metavar="DAYS|none", help="Days after the end; none keeps forever.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    retention = typer.Typer(help="Retention: how long things are kept.", rich_markup_mode="rich")
+    retention = typer.Typer(help="Show and change how long data is kept.", rich_markup_mode="rich")
     retention.command("show", epilog=examples("rota retention show"))(show_retention)
     retention.command(
         "set", epilog=examples("rota retention set --tasks 90 --logs 14", "rota retention set --events none")
@@ -26,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def show_retention(output_format: Output = Format.TABLE) -> None:
-    """How long things are kept."""
+    """Show how long data is kept."""
     show(retention_calls.retention(), output_format, _facts)
 
 
@@ -37,7 +37,7 @@ def set_retention(
     deliveries: _Days = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change it. What is not named stays as it is. Administrators only."""
+    """Change how long data is kept. Options that are not given keep their values (administrators)."""
     given = {"tasks": tasks, "logs": logs, "events": events, "deliveries": deliveries}
     changes = {f"{name}_days": checks.limit(f"--{name}", text) for name, text in given.items() if text is not None}
     if not changes:
@@ -48,4 +48,4 @@ def set_retention(
 def _facts(kept: RetentionDocument) -> str:
     pairs = {"tasks": kept.tasks_days, "logs": kept.logs_days, "events": kept.events_days}
     pairs["deliveries"] = kept.deliveries_days
-    return facts((name, "for ever" if days is None else f"{days} days") for name, days in pairs.items())
+    return facts((name, "forever" if days is None else f"{days} days") for name, days in pairs.items())

@@ -28,27 +28,53 @@ Text = str | None
 _RULE = "When (one of them)"
 _POLICY = "Policies"
 
-NewName = Annotated[Text, typer.Argument(metavar="NAME", help="What to call it; a manifest with schedule: may say it.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
-At = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Once: 2030-01-31T09:00Z.")]
+NewName = Annotated[Text, typer.Argument(metavar="NAME", help="Name of the schedule, unless a manifest names it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
+At = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Once, at 2030-01-31T09:00Z.")]
 Hourly = Annotated[
     Text, typer.Option(metavar="[MINUTE]", rich_help_panel=_RULE, help="Every hour, at this minute or at :00.")
 ]
-Daily = Annotated[Text, typer.Option(metavar="HH:MM", rich_help_panel=_RULE, help="Every day: 02:30.")]
-Weekly = Annotated[Text, typer.Option(metavar="DAYS@HH:MM", rich_help_panel=_RULE, help="mon@08:00, mon,thu@08:00.")]
-Monthly = Annotated[Text, typer.Option(metavar="DAY@HH:MM", rich_help_panel=_RULE, help="1@00:00; 31 is the last.")]
-Annually = Annotated[Text, typer.Option(metavar="MM-DD@HH:MM", rich_help_panel=_RULE, help="01-01@00:00.")]
-Cron = Annotated[Text, typer.Option(metavar="EXPR", rich_help_panel=_RULE, help="'*/15 9-17 * * 1-5'.")]
-Every = Annotated[Text, typer.Option(metavar="DURATION", rich_help_panel=_RULE, help="PT3H, 90s: elapsed time.")]
-Zone = Annotated[Text, typer.Option("--tz", metavar="ZONE", rich_help_panel=_RULE, help="Europe/Berlin; else UTC.")]
-Anchor = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="From when --every counts.")]
-MissedRuns = Annotated[Text, typer.Option("--missed", metavar="skip|once|all", rich_help_panel=_POLICY)]
-MissedLimit = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="How many of --missed all.")]
-OverlapRuns = Annotated[Text, typer.Option("--overlap", metavar="allow|skip|queue|replace", rich_help_panel=_POLICY)]
-Jitter = Annotated[Text, typer.Option(metavar="DURATION", rich_help_panel=_POLICY, help="Starts spread over so long.")]
-AtMost = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Tasks of it at once.")]
-EndsAt = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_POLICY, help="No runs after this.")]
-MaxRuns = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="No more runs than these.")]
+Daily = Annotated[Text, typer.Option(metavar="HH:MM", rich_help_panel=_RULE, help="Every day, e.g. at 02:30.")]
+Weekly = Annotated[
+    Text, typer.Option(metavar="DAYS@HH:MM", rich_help_panel=_RULE, help="Every week: mon@08:00, mon,thu@08:00.")
+]
+Monthly = Annotated[
+    Text, typer.Option(metavar="DAY@HH:MM", rich_help_panel=_RULE, help="Every month: 1@00:00; 31 is the last day.")
+]
+Annually = Annotated[Text, typer.Option(metavar="MM-DD@HH:MM", rich_help_panel=_RULE, help="Every year: 01-01@00:00.")]
+Cron = Annotated[
+    Text, typer.Option(metavar="EXPR", rich_help_panel=_RULE, help="Cron expression: '*/15 9-17 * * 1-5'.")
+]
+Every = Annotated[
+    Text, typer.Option(metavar="DURATION", rich_help_panel=_RULE, help="Elapsed time between runs: PT3H, 90s.")
+]
+Zone = Annotated[
+    Text,
+    typer.Option("--tz", metavar="ZONE", rich_help_panel=_RULE, help="Time zone, e.g. Europe/Berlin. [default: UTC]"),
+]
+Anchor = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Time from which --every counts.")]
+MissedRuns = Annotated[
+    Text,
+    typer.Option("--missed", metavar="skip|once|all", rich_help_panel=_POLICY, help="What to do about missed runs."),
+]
+MissedLimit = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Limit of --missed all.")]
+OverlapRuns = Annotated[
+    Text,
+    typer.Option(
+        "--overlap",
+        metavar="allow|skip|queue|replace",
+        rich_help_panel=_POLICY,
+        help="What to do if the last run has not ended.",
+    ),
+]
+Jitter = Annotated[
+    Text, typer.Option(metavar="DURATION", rich_help_panel=_POLICY, help="Spread starts over this long.")
+]
+AtMost = Annotated[
+    int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Tasks of the schedule that run at once.")
+]
+EndsAt = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_POLICY, help="No runs after this time.")]
+MaxRuns = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Total number of runs.")]
 
 
 class _WithHourly(TyperCommand):
@@ -65,7 +91,7 @@ class _WithHourly(TyperCommand):
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="Recurring work: when, and what about missed and overlapping runs.", no_args_is_help=True)
+    group = typer.Typer(help="Manage schedules: recurring tasks and graphs.", no_args_is_help=True)
     group.command(
         "add",
         cls=_WithHourly,
@@ -118,12 +144,12 @@ def add(
     at_most: AtMost = None,
     ends_at: EndsAt = None,
     max_runs: MaxRuns = None,
-    paused: Annotated[bool, typer.Option("--paused", rich_help_panel=_POLICY, help="Add it, but don't start.")] = False,
+    paused: Annotated[bool, typer.Option("--paused", rich_help_panel=_POLICY, help="Add the schedule paused.")] = False,
     file: ManifestFile = None,
     variables: Variables = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Run a task, or a manifest's graph, again and again. Files it brings along are uploaded, and kept for it."""
+    """Add a schedule for a task or a manifest. Its files are uploaded and kept."""
     rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
     said = _said(
         rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
@@ -165,12 +191,12 @@ def edit(
     ends_at: EndsAt = None,
     max_runs: MaxRuns = None,
     next_at: Annotated[Text, typer.Option("--next", metavar="TIME", help="Move the next run to this time.")] = None,
-    version: Annotated[int | None, typer.Option(min=1, help="Only if this is still its version.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="Change only if this is still its version.")] = None,
     file: ManifestFile = None,
     variables: Variables = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change a schedule; what is not given stays as it is. A manifest (-f) replaces what it runs, and when."""
+    """Change a schedule. Options that are not given keep their values; a manifest (-f) replaces task and rule."""
     rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
     said = _said(
         rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
@@ -193,36 +219,36 @@ def edit(
 
 
 def list_schedules(
-    after: Annotated[Text, typer.Option(metavar="NAME", help="Go on after this one.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 100,
+    after: Annotated[Text, typer.Option(metavar="NAME", help="Only schedules after this name.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of entries.")] = 100,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Your schedules, by name."""
+    """List your schedules by name."""
     show(schedule_calls.schedules(limit=limit, after=after), output_format, schedule_tables.page)
 
 
 def show_schedule(schedule: Name, output_format: Output = Format.TABLE) -> None:
-    """All about one schedule."""
+    """Show all details of a schedule."""
     show(schedule_calls.schedule(schedule), output_format, schedule_tables.one)
 
 
 def pause(schedule: Name, output_format: Output = Format.TABLE) -> None:
-    """No runs until it is resumed; what passes meanwhile is skipped."""
+    """Pause a schedule. Runs that fall into the pause are skipped."""
     show(schedule_calls.pause(schedule), output_format, lambda one: f"{one.name} is paused")
 
 
 def resume(schedule: Name, output_format: Output = Format.TABLE) -> None:
-    """Go on, with the next time from now."""
+    """Resume a schedule, with the next run from now."""
     show(schedule_calls.resume(schedule), output_format, schedule_tables.coming)
 
 
 def remove(schedule: Name, output_format: Output = Format.TABLE) -> None:
-    """Remove a schedule and its history. Tasks it made go on."""
+    """Remove a schedule and its history. Its tasks continue."""
     show(schedule_calls.remove(schedule), output_format, lambda _: f"{schedule} is removed")
 
 
 def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
-    """Run it now, beside its times; prints the tasks' ids, below their graph's if they are one."""
+    """Run a schedule now, in addition to its times, and print the ids of the tasks."""
 
     def shown(one: OccurrenceDocument) -> str:
         if one.tasks is None:
@@ -233,36 +259,36 @@ def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
 
 
 def skip_next(schedule: Name, output_format: Output = Format.TABLE) -> None:
-    """Skip its next run."""
+    """Skip the next run of a schedule."""
     show(schedule_calls.skip_next(schedule), output_format, schedule_tables.coming)
 
 
 def next_runs(
     schedule: Name,
-    amount: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many.")] = 10,
+    amount: Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of entries.")] = 10,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """When it will run next."""
+    """Show the next times of a schedule."""
     show(schedule_calls.next_runs(schedule, amount), output_format, schedule_tables.ahead)
 
 
 def history(
     schedule: Name,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
-    before: Annotated[Text, typer.Option(metavar="TIME", help="Only earlier ones.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of entries.")] = 50,
+    before: Annotated[Text, typer.Option(metavar="TIME", help="Only runs before this time.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Its runs and skips, newest first."""
+    """List the runs and skips of a schedule, newest first."""
     show(schedule_calls.history(schedule, limit=limit, before=before), output_format, schedule_tables.history)
 
 
 def backfill(
     schedule: Name,
-    start: Annotated[str, typer.Option("--from", metavar="TIME", help="The first time that counts.")],
-    end: Annotated[str, typer.Option("--to", metavar="TIME", help="The first that does not.")],
+    start: Annotated[str, typer.Option("--from", metavar="TIME", help="First time to include.")],
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="First time to exclude.")],
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Run it for past times that had no run."""
+    """Run a schedule for past times that had no run."""
     show(schedule_calls.backfill(schedule, start, end), output_format, schedule_tables.backfilled)
 
 

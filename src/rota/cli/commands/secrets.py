@@ -22,11 +22,11 @@ from rota.client.calls import secret_calls
 from rota.model.answers import secrets as documents
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="A secret's name, which is its variable's too.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the secret and of its environment variable.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    secret = typer.Typer(help="Secrets: values for tasks that nobody sees.", rich_markup_mode="rich")
+    secret = typer.Typer(help="Manage secrets: values that tasks get and nobody reads back.", rich_markup_mode="rich")
     secret.command(
         "set",
         epilog=examples(
@@ -44,10 +44,10 @@ def add_to(app: typer.Typer) -> None:
 def set_secret(
     name: _Name,
     misplaced: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Take the file's text, exactly.")] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Use the exact text of this file.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make a secret or give it a new value: asked for, piped in, or from --file."""
+    """Set a secret. The value is prompted for, piped in, or read from --file."""
     if misplaced:  # refused here, because the usual refusal would repeat it
         raise checks.wrong("NAME", "a value is never given as a word; type it when asked, pipe it in, or use --file")
     trouble = name_trouble(name)
@@ -95,17 +95,17 @@ def _text(where: str, data: bytes) -> str:
 
 
 def list_secrets(output_format: Output = Format.TABLE) -> None:
-    """Your tenant's secrets: names, times, who. Never values."""
+    """List your tenant's secrets: names, times and users, never values."""
     show(secret_calls.secrets(), output_format, _table)
 
 
 def remove_secret(name: _Name, output_format: Output = Format.TABLE) -> None:
-    """Remove a secret. Tasks that name it and have not started will be refused."""
+    """Remove a secret. Tasks that use it and have not started will fail to start."""
     show(secret_calls.remove_secret(name), output_format, lambda _: f"{name} is removed")
 
 
 def rotate(output_format: Output = Format.TABLE) -> None:
-    """Encrypt all tenants' secrets with the first master key, so that older ones can go (administrators)."""
+    """Encrypt all secrets with the first master key, so that older keys can be removed (administrators)."""
     show(secret_calls.rotate(), output_format, _rotation)
 
 

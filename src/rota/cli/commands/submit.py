@@ -68,15 +68,15 @@ def submit(
     spec: "TaskSpec",
     file: ManifestFile = None,
     variables: Variables = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end; exit 1 if it failed.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the task ends; exit 1 if it failed.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would become of it; exit 4 if refused now.")
+        bool, typer.Option("--dry-run", help="Submit nothing; show what would happen. Exit 4 if refused.")
     ] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Hand a task over, or a manifest's whole graph, and print its id. A manifest with schedule: becomes a schedule.
+    """Submit a task or a manifest and print the id. A manifest with `schedule:` adds a schedule.
 
-    It is safe with the server when the id appears.
+    Once the id is printed, the task is stored durably.
     """
     if dry_run and wait:
         raise checks.wrong("--wait", "there is nothing to wait for in a --dry-run")
@@ -160,11 +160,10 @@ def run(
     raw: Raw = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Run a task as if it were here.
+    """Run a task and show its output as if it ran here.
 
-    Shows its output (of a function what it returns, too, as JSON) and ends with its exit code, with 75 if it
-    expired (see --expire), or with 125 if the trouble is not the task's. With -o json one document is printed in the
-    end: the task, with its output.
+    Exits with the task's exit code, with 75 if it expired (see --expire), or with 125 if Rota failed. A function's
+    return value is printed as JSON. With -o json, prints one document at the end: the task with its output.
     """
     if spec.get("array") is not None:
         raise checks.wrong("--array", "rota run shows one task; rota submit --array hands over many")

@@ -51,26 +51,28 @@ def add_to(app: typer.Typer) -> None:
 
 def list_tasks(
     state: Annotated[
-        str | None, typer.Option(metavar="STATE[,STATE]", help="ready, running, done, failed, …; also several.")
+        str | None, typer.Option(metavar="STATE[,STATE]", help="ready, running, done, failed, …; several are fine.")
     ] = None,
     status: Annotated[str | None, typer.Option(help="waiting, 'in progress', done, failed, cancelled.")] = None,
-    name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Tasks with this name.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
     schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
     graph: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Tasks of this graph or array.")] = None,
-    worker: Annotated[str | None, typer.Option(metavar="NODE", help="Tasks that ran or run there.")] = None,
-    user: Annotated[str | None, typer.Option(help="Tasks this user submitted.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted since: 10m, 2026-03-01T08:00Z.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted before.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Tasks of this tenant, for administrators.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
-    flat: Annotated[bool, typer.Option("--flat", help="Each task of an array on a line of its own.")] = False,
-    watching: Annotated[bool, typer.Option("--watch", help="Draw it again and again; ends with q.")] = False,
+    worker: Annotated[str | None, typer.Option(metavar="NODE", help="Tasks that ran or run on this node.")] = None,
+    user: Annotated[str | None, typer.Option(help="Tasks that this user submitted.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Submitted since, e.g. 10m or 2026-03-01T08:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted before this time.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tasks of this tenant (administrators).")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Length of a page.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Cursor of the next page, as printed below the last one.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show all pages.")] = False,
+    flat: Annotated[bool, typer.Option("--flat", help="Show each task of an array on its own line.")] = False,
+    watching: Annotated[bool, typer.Option("--watch", help="Refresh until you press q.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Your tasks, newest first. An array is one line, unless a state, tag, graph or worker is asked for."""
+    """List your tasks, newest first. An array is one line, unless you filter by state, tag, graph or worker."""
     for one in state.split(",") if state is not None else ():
         checks.one_of("--state", one, [known.label for known in State])
     checks.one_of("--status", status, [one.value for one in Status])
@@ -117,7 +119,7 @@ def list_tasks(
 
 
 def show_task(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Everything about one task; of an array or a graph, its drawing."""
+    """Show all details of a task, or draw an array or a graph."""
     try:
         show(task_calls.task(task_id), output_format, task_tables.task)
     except NotFound as unknown:
@@ -125,12 +127,12 @@ def show_task(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
 
 def why(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Why a task waits, its place in line, and when it will probably start."""
+    """Explain why a task waits, and estimate when it starts."""
     show(waiting_calls.why(task_id), output_format, waiting_tables.why)
 
 
 def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Each execution of a task: where, when, and how it ended."""
+    """List the attempts of a task: where, when, and how each ended."""
     with connect() as client:
         body = client.exchange(task_calls.attempts(task_id))
         found = task_calls.attempts(task_id).read(body)
@@ -142,9 +144,9 @@ def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
 
 def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """The JSON result of a task that is done.
+    """Print the JSON result of a task.
 
-    Exit 1 if it failed, 6 if it has not ended.
+    Exit 1 if the task failed, 6 if it has not ended.
     """
     with connect() as client:
         body = client.exchange(task_calls.task(task_id))
@@ -156,9 +158,9 @@ def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
 
 def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
-    """Stop tasks, waiting or running; one id may be an array's or a graph's.
+    """Cancel tasks, waiting or running. The id of an array or a graph cancels all of its tasks.
 
-    Exit 4 if one of them could not be cancelled.
+    Exit 4 if one of them can't be cancelled.
     """
     if len(task_ids) == 1:
         try:
@@ -179,20 +181,20 @@ def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
 
 
 def pause(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Hold a task back until you resume it.
+    """Pause a task until you resume it.
 
-    One that runs is asked to save a checkpoint and stop; that uses up no attempt.
+    A running task is asked to save a checkpoint and stop; this uses no attempt.
     """
     show(task_calls.pause(task_id), output_format, task_tables.paused)
 
 
 def resume(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Let a paused task go on, from its checkpoint if it has one."""
+    """Resume a paused task, from its checkpoint if it has one."""
     show(task_calls.resume(task_id), output_format, task_tables.resumed)
 
 
 def retry(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Run a task again, as a new task; prints its id. Of an array or a graph, all that did not end well."""
+    """Run a task again as a new task and print its id. Of an array or a graph, run all tasks that are not done."""
     try:
         show(task_calls.retry(task_id), output_format, lambda answer: str(answer.id))
     except NotFound as unknown:
@@ -206,9 +208,9 @@ def extend(
     ],
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Let a task run longer, while it waits or runs.
+    """Extend the time limit of a waiting or running task.
 
-    The cap counts from the start of an attempt; the plan bounds it.
+    The cap counts from the start of an attempt. The plan limits it.
     """
     wanted = checks.duration("DURATION", amount.removeprefix("+"))
     call = task_calls.extend(task_id, by=wanted) if amount.startswith("+") else task_calls.extend(task_id, cap=wanted)

@@ -15,7 +15,7 @@ from rota.client.calls import cluster_calls
 
 
 def add_to(app: typer.Typer) -> None:
-    tenant = typer.Typer(help="Tenants (administrators).", rich_markup_mode="rich")
+    tenant = typer.Typer(help="Manage tenants (administrators).", rich_markup_mode="rich")
     tenant.command("add", epilog=examples("rota tenant add acme --plan standard"))(add)
     tenant.command("set", epilog=examples("rota tenant set acme --plan business", "rota tenant set acme --trusted"))(
         change
@@ -27,19 +27,19 @@ def add_to(app: typer.Typer) -> None:
 
 
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The new tenant's name.")],
-    plan: Annotated[str, typer.Option(metavar="PLAN", help="Its plan; see rota plan list.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new tenant.")],
+    plan: Annotated[str, typer.Option(metavar="PLAN", help="Its plan (rota plan list).")],
     trusted: Annotated[bool, typer.Option("--trusted", help="Its code may run without a sandbox.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make a tenant. Unless it is trusted, everything it brings runs in a sandbox."""
+    """Add a tenant. Unless it is trusted, its code runs in a sandbox."""
     call = cluster_calls.add_tenant(name, plan, trusted=trusted)
     show(call, output_format, lambda answer: f"tenant {answer.name} is made")
 
 
 def change(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A tenant's name.")],
-    plan: Annotated[str | None, typer.Option(metavar="PLAN", help="Another plan.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant.")],
+    plan: Annotated[str | None, typer.Option(metavar="PLAN", help="Its new plan.")] = None,
     trusted: Annotated[
         bool | None, typer.Option("--trusted/--untrusted", help="Whether its code may run without a sandbox.")
     ] = None,
@@ -58,23 +58,23 @@ def change(
 
 
 def pause(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A tenant's name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant.")],
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Nothing new of it starts, in any pool, until it is resumed; what runs goes on."""
+    """Pause a tenant: none of its tasks starts, in any pool, until it is resumed. Running tasks continue."""
     call = cluster_calls.pause_tenant(checks.word("NAME", name))
     show(call, output_format, lambda answer: f"tenant {answer.name} is paused")
 
 
 def resume(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A tenant's name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant.")],
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Its tasks start again."""
+    """Resume a tenant, so that its tasks start again."""
     call = cluster_calls.resume_tenant(checks.word("NAME", name))
     show(call, output_format, lambda answer: f"tenant {answer.name} goes on")
 
 
 def list_tenants(output_format: Output = Format.TABLE) -> None:
-    """All tenants and their plans."""
+    """List all tenants and their plans."""
     show(cluster_calls.tenants(), output_format, cluster_tables.tenants)

@@ -13,13 +13,13 @@ from rota.cli.tables import catalogue_tables
 from rota.cli.tables.render import examples
 from rota.client.calls import catalogue_calls
 
-_Tier = Annotated[str, typer.Argument(metavar="NAME", help="A tier's name.")]
-_Category = Annotated[str, typer.Argument(metavar="NAME", help="A category's name.")]
+_Tier = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tier.")]
+_Category = Annotated[str, typer.Argument(metavar="NAME", help="Name of the category.")]
 _Text = str | None
 
 
 def add_to(app: typer.Typer) -> None:
-    tier = typer.Typer(help="Tiers: amounts under a name.", rich_markup_mode="rich")
+    tier = typer.Typer(help="Manage tiers: named amounts of resources.", rich_markup_mode="rich")
     tier.command("list", epilog=examples("rota tier list"))(list_tiers)
     tier.command(
         "set",
@@ -27,7 +27,9 @@ def add_to(app: typer.Typer) -> None:
     )(set_tier)
     tier.command("remove", epilog=examples("rota tier remove huge"))(remove_tier)
     app.add_typer(tier, name="tier")
-    category = typer.Typer(help="Categories: tolerance, lane and cap under a name.", rich_markup_mode="rich")
+    category = typer.Typer(
+        help="Manage categories: named defaults for tolerance, lane and cap.", rich_markup_mode="rich"
+    )
     category.command("list", epilog=examples("rota category list"))(list_categories)
     category.command(
         "set",
@@ -41,7 +43,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_tiers(output_format: Output = Format.TABLE) -> None:
-    """All tiers, and what each stands for."""
+    """List all tiers and their amounts."""
     show(catalogue_calls.tiers(), output_format, catalogue_tables.tiers)
 
 
@@ -50,12 +52,12 @@ def set_tier(
     cpu: Annotated[_Text, typer.Option(metavar="CORES")] = None,
     memory: Annotated[_Text, typer.Option(metavar="SIZE")] = None,
     disk: Annotated[_Text, typer.Option(metavar="SIZE")] = None,
-    iops: Annotated[_Text, typer.Option(metavar="N", help="Disk operations a second.")] = None,
+    iops: Annotated[_Text, typer.Option(metavar="N", help="Disk operations per second.")] = None,
     gpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="Whole GPUs.")] = None,
-    bandwidth: Annotated[_Text, typer.Option(metavar="BITS", help="Bits a second: 100M.")] = None,
+    bandwidth: Annotated[_Text, typer.Option(metavar="BITS", help="Network bits per second: 100M.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make a tier, or change one. What is not named stays as it is; a new one needs --cpu and --memory."""
+    """Add or change a tier. Options that are not given keep their values; a new tier needs --cpu and --memory."""
     given: dict[str, object] = {
         "cpu": checks.cores("--cpu", cpu),
         "memory": checks.size("--memory", memory),
@@ -71,24 +73,24 @@ def set_tier(
 
 
 def remove_tier(name: _Tier, output_format: Output = Format.TABLE) -> None:
-    """Remove a tier that no plan names. Tasks keep the amounts they got."""
+    """Remove a tier that no plan uses. Tasks keep their amounts."""
     show(catalogue_calls.remove_tier(name), output_format, lambda _: f"tier {name} is removed")
 
 
 def list_categories(output_format: Output = Format.TABLE) -> None:
-    """All categories, and what each stands for."""
+    """List all categories and their defaults."""
     show(catalogue_calls.categories(), output_format, catalogue_tables.categories)
 
 
 def set_category(
     name: _Category,
-    tolerance: Annotated[_Text, typer.Option(metavar="DURATION|none", help="How long a start may wait.")] = None,
+    tolerance: Annotated[_Text, typer.Option(metavar="DURATION|none", help="How long a start may be delayed.")] = None,
     lane: Annotated[_Text, typer.Option(metavar="LANE|none")] = None,
-    cap: Annotated[_Text, typer.Option(metavar="DURATION|none", help="Longest execution.")] = None,
-    isolation: Annotated[_Text, typer.Option(metavar="NAME|none", help="Kept for later.")] = None,
+    cap: Annotated[_Text, typer.Option(metavar="DURATION|none", help="Time limit of an attempt.")] = None,
+    isolation: Annotated[_Text, typer.Option(metavar="NAME|none", help="Default isolation; not used yet.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make a category, or change one. What is not named stays as it is; none means that it says nothing."""
+    """Add or change a category. Options that are not given keep their values; none removes a default."""
     changes: dict[str, object] = {}
     for field, text in (("tolerance", tolerance), ("cap", cap)):
         if text is not None:
@@ -100,5 +102,5 @@ def set_category(
 
 
 def remove_category(name: _Category, output_format: Output = Format.TABLE) -> None:
-    """Remove a category. Tasks keep what they took from it."""
+    """Remove a category. Tasks keep the values they took from it."""
     show(catalogue_calls.remove_category(name), output_format, lambda _: f"category {name} is removed")

@@ -1,6 +1,6 @@
-"""`rota token`: keys for people, programs and workers. For administrators.
+"""`rota token`: tokens for people, programs and workers. For administrators.
 
-A new key is printed once, alone on stdout, so that it can go straight into a file; the server keeps only its
+A new token is printed once, alone on stdout, so that it can go straight into a file; the server keeps only its
 hash.
 """
 
@@ -20,12 +20,12 @@ from rota.model.tenant import Role
 
 
 def add_to(app: typer.Typer) -> None:
-    token = typer.Typer(help="Keys (administrators).", rich_markup_mode="rich")
+    token = typer.Typer(help="Manage tokens (administrators).", rich_markup_mode="rich")
     token.command(
         "add",
         epilog=examples(
             "rota token add --tenant acme --user ann --role member",
-            "rota token add --tenant acme --user ci --role member --expires 2030-01-01T00:00:00Z > key",
+            "rota token add --tenant acme --user ci --role member --expires 2030-01-01T00:00:00Z > token",
         ),
     )(add)
     token.command("list", epilog=examples("rota token list"))(list_tokens)
@@ -34,26 +34,28 @@ def add_to(app: typer.Typer) -> None:
 
 
 def add(
-    tenant: Annotated[str, typer.Option(metavar="TENANT", help="Whose tasks it may touch.")],
-    user: Annotated[str, typer.Option(metavar="USER", help="Who will hold it.")],
-    role: Annotated[str, typer.Option(metavar="ROLE", help="member, viewer, worker, operator, admin.")] = "member",
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="2030-01-31T09:00:00Z.")] = None,
+    tenant: Annotated[str, typer.Option(metavar="TENANT", help="Tenant whose tasks the token gives access to.")],
+    user: Annotated[str, typer.Option(metavar="USER", help="User of the token.")],
+    role: Annotated[
+        str, typer.Option(metavar="ROLE", help="Role: member, viewer, worker, operator, admin.")
+    ] = "member",
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="Expiry, e.g. 2030-01-31T09:00:00Z.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make a key and print it. It is shown this once."""
+    """Make a token and print it. It is not shown again."""
     checks.one_of("--role", role, [one.value for one in Role])
     call = cluster_calls.add_token(tenant=tenant, user=user, role=role, expires=checks.moment("--expires", expires))
     show(call, output_format, lambda answer: answer.token)
 
 
 def list_tokens(output_format: Output = Format.TABLE) -> None:
-    """Keys, without their secret part."""
+    """List tokens, without their secret part."""
     show(cluster_calls.tokens(), output_format, cluster_tables.tokens)
 
 
 def revoke(
-    token_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="See rota token list.")],
+    token_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="Id of the token (rota token list).")],
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make a key useless at once."""
+    """Revoke a token, effective at once."""
     show(cluster_calls.revoke_token(token_id), output_format, lambda _: f"token {token_id} is revoked")

@@ -26,13 +26,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def top(
-    pool: Annotated[str, typer.Option(metavar="NAME", help="Which pool.")] = "default",
-    once: Annotated[bool, typer.Option("--once", help="One frame, and no more.")] = False,
+    pool: Annotated[str, typer.Option(metavar="NAME", help="Name of the pool.")] = "default",
+    once: Annotated[bool, typer.Option("--once", help="Show the pool once and exit.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """How a pool stands, every second: load, lanes, shares, nodes. Ends with q.
+    """Show a pool's load, lanes, shares and nodes every second, until you press q.
 
-    Operators see everything, others how full it is and their own share.
+    Operators see everything; others see the utilisation and their own share.
     """
     call = waiting_calls.load(pool)
     if once or output_format is Format.JSON or not sys.stdout.isatty():

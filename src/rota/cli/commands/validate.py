@@ -29,14 +29,14 @@ def validate(
     file: ManifestFile = None,
     variables: Variables = None,
     server: Annotated[
-        bool, typer.Option("--server", help="Ask the server too: limits, pools, room; exit 4 if it would refuse.")
+        bool, typer.Option("--server", help="Also ask the server about limits, pools and resources. Exit 4 if refused.")
     ] = False,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of manifests, for editors.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Check a manifest and name everything wrong with it.
+    """Check a manifest and list all faults.
 
-    Exit 0 if it is right, 2 if not.
+    Exit 0 if it is valid, 2 if not.
     """
     if schema:
         if file is not None or server:

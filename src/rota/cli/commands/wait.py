@@ -39,12 +39,12 @@ def add_to(app: typer.Typer) -> None:
 
 def wait(
     task_ids: TaskIds,
-    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Give up after: 90, 10m.")] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Give up after this long: 90, 10m.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Wait until tasks have ended; an id may be an array's or a graph's, and means all of it.
+    """Wait until tasks have ended. The id of an array or a graph waits for all of its tasks.
 
-    Exit 0 if all are done, 1 if one is not (75 if all that are not have expired), 6 if the time is up.
+    Exit 0 if all are done, 75 if the only others have expired, else 1; 6 if the time is up.
     """
     checked = checks.duration("--timeout", timeout)
     timeout_seconds = milliseconds_of(checked) / 1000 if checked is not None else None

@@ -15,11 +15,11 @@ from rota.client.calls import webhook_calls
 from rota.model.answers.webhooks import DeliveryPage, WebhookDocument, WebhookList
 from rota.model.event import EventType
 
-_Id = Annotated[int, typer.Argument(metavar="WEBHOOK", min=1, help="A webhook's id.")]
+_Id = Annotated[int, typer.Argument(metavar="WEBHOOK", min=1, help="Id of the webhook.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    webhook = typer.Typer(help="Webhooks: be told of what happens, with signed messages.", rich_markup_mode="rich")
+    webhook = typer.Typer(help="Manage webhooks: signed messages about events.", rich_markup_mode="rich")
     webhook.command(
         "add",
         epilog=examples(
@@ -37,17 +37,17 @@ def add_to(app: typer.Typer) -> None:
 
 
 def add(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where messages are posted: https://host/path.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Address to which messages are posted: https://host/path.")],
     events: Annotated[
         str | None, typer.Option(metavar="TYPE,...", help=f"Only these: {', '.join(EventType)}. [default: all]")
     ] = None,
-    task: Annotated[int | None, typer.Option(min=1, metavar="ID", help="Of this task.")] = None,
-    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Of this schedule and its tasks.")] = None,
-    name: Annotated[str | None, typer.Option(help="Of tasks of this name.")] = None,
-    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Of tasks with this tag.")] = None,
+    task: Annotated[int | None, typer.Option(min=1, metavar="ID", help="Only of this task.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this schedule and its tasks.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only of tasks with this name.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Only of tasks with this tag.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Be told of what happens from now on. Prints the secret that messages are signed with, once."""
+    """Add a webhook for future events. Prints the secret that signs its messages, once."""
     call = webhook_calls.add_webhook(
         url, events=event_types("--events", events) or (), task=task, schedule=schedule, name=name,
         tag=checks.pair("--tag", tag) if tag else None,
@@ -56,17 +56,17 @@ def add(
 
 
 def list_webhooks(output_format: Output = Format.TABLE) -> None:
-    """Your webhooks."""
+    """List your webhooks."""
     show(webhook_calls.webhooks(), output_format, _list)
 
 
 def remove(webhook: _Id, output_format: Output = Format.TABLE) -> None:
-    """Send nothing more to a webhook, and forget what was sent."""
+    """Remove a webhook and its deliveries."""
     show(webhook_calls.remove_webhook(webhook), output_format, lambda _: f"webhook {webhook} is removed")
 
 
 def resume(webhook: _Id, output_format: Output = Format.TABLE) -> None:
-    """Go on with a webhook that its receiver stopped by answering 410."""
+    """Resume a webhook that its receiver stopped by answering 410."""
     show(
         webhook_calls.resume_webhook(webhook), output_format, lambda one: f"webhook {one.id} is told again, from now on"
     )
@@ -74,20 +74,20 @@ def resume(webhook: _Id, output_format: Output = Format.TABLE) -> None:
 
 def deliveries(
     webhook: _Id,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of entries.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Cursor of the next page, as printed below the last one.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """What was sent to a webhook and is to be sent, newest first."""
+    """List the deliveries of a webhook, sent and pending, newest first."""
     show(webhook_calls.deliveries(webhook, limit=limit, cursor=cursor), output_format, _deliveries)
 
 
 def redeliver(
     webhook: _Id,
-    delivery: Annotated[int, typer.Argument(metavar="DELIVERY", min=1, help="A delivery's id.")],
+    delivery: Annotated[int, typer.Argument(metavar="DELIVERY", min=1, help="Id of the delivery.")],
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Send a message again, now, under the id it had."""
+    """Send a message again, with the same id."""
     show(webhook_calls.redeliver(webhook, delivery), output_format, lambda one: f"delivery {one.id} is sent again")
 
 

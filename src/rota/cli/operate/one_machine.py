@@ -135,14 +135,14 @@ def run_up(options: UpOptions) -> int:
                 postgres.start()
             database = options.database or (postgres.url if postgres else "")
             asyncio.run(upgrade(database))
-            keys = asyncio.run(ensure_first_tokens(database, options.data))
+            tokens = asyncio.run(ensure_first_tokens(database, options.data))
             ensure_key_file(options.data / "secrets.key", secrets.token_bytes)
-            for part in _parts(options, database, keys):
+            for part in _parts(options, database, tokens):
                 status.update(f"Starting the {part.name} …")
                 parts.append(part)
                 part.start()
                 part.wait_until_ready()
-        write_profile(Profile(options.url, keys.admin), profile_path())
+        write_profile(Profile(options.url, tokens.admin), profile_path())
         _welcome(console, options, postgres, parts)
         _watch(stopping, postgres, parts)
         return 0
@@ -159,7 +159,7 @@ def run_up(options: UpOptions) -> int:
         lock.close()
 
 
-def _parts(options: UpOptions, database: str, keys: FirstTokens) -> list[Part]:
+def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]:
     logs = options.data / "logs"
     logs.mkdir(exist_ok=True)
     secrets_key = os.environ.get("ROTA_SECRETS_KEY_FILE") or str(options.data / "secrets.key")
@@ -179,7 +179,7 @@ def _parts(options: UpOptions, database: str, keys: FirstTokens) -> list[Part]:
         ),
         Part(
             "worker", ["worker", "--server", options.url, "--data", str(options.data / "worker"), *imports, *offered],
-            {"ROTA_TOKEN": keys.worker}, logs / "worker.log",
+            {"ROTA_TOKEN": tokens.worker}, logs / "worker.log",
         ),
     ]  # fmt: skip
 

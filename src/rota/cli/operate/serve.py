@@ -30,7 +30,9 @@ def serve(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of this node. [default: host name and port]")] = None,
     roles: Annotated[str, typer.Option(help="What this node does: api, leader, or both.")] = "api,leader",
-    keys: Annotated[Path, typer.Option(help="Folder for the first tokens of a fresh database.")] = Path("rota-keys"),
+    tokens: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the first tokens of a fresh database.")
+    ] = Path("rota-tokens"),
     secrets_key: Annotated[
         Path | None,
         typer.Option(
@@ -83,4 +85,4 @@ def serve(
         check_transitions=os.environ.get("ROTA_CHECK_TRANSITIONS") == "1",
         secrets_key=str(secrets_key) if secrets_key else os.environ.get("ROTA_SECRETS_KEY_FILE", ""),
     )
-    raise typer.Exit(run_server(settings, keys))
+    raise typer.Exit(run_server(settings, tokens))

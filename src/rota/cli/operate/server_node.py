@@ -1,4 +1,4 @@
-"""Running a server node in this process: its key, its database, and one sentence when it can't."""
+"""Runs a server node in this process. An error that a user can mend becomes one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.store.key_file import open_key_file
 from rota.store.migrations import SchemaTooNew, upgrade
 
 
-def run_server(settings: Settings, keys: Path) -> int:
+def run_server(settings: Settings, tokens: Path) -> int:
     configure_logging()
     leave_no_dump()
     try:
@@ -24,7 +24,7 @@ def run_server(settings: Settings, keys: Path) -> int:
     except SettingsError as error:
         return say(str(error), 2)
     try:
-        uvloop.run(_serve(settings, keys.absolute()))
+        uvloop.run(_serve(settings, tokens.absolute()))
     except SettingsError as error:
         return say(str(error), 2)
     except SchemaTooNew as error:
@@ -39,9 +39,11 @@ def run_server(settings: Settings, keys: Path) -> int:
     return 0
 
 
-async def _serve(settings: Settings, keys: Path) -> None:
+async def _serve(settings: Settings, tokens: Path) -> None:
     await upgrade(settings.database, check_transitions=settings.check_transitions)
     if not await has_tokens(settings.database):
-        await ensure_first_tokens(settings.database, keys)
-        sys.stderr.write(f"rota: first start on this database; the admin's and a worker's key are in {keys}\n")
+        await ensure_first_tokens(settings.database, tokens)
+        sys.stderr.write(
+            f"rota: first start on this database; the tokens of the administrator and of workers are in {tokens}\n"
+        )
     await run_node(settings, on_ready=announce_ready)

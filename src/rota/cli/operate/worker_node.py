@@ -1,6 +1,6 @@
-"""Running a worker in this process: its options, its event loop, one sentence when it can't.
+"""Runs a worker in this process. An error that a user can mend becomes one sentence and an exit code.
 
-Imports nothing of a server node: that would double a worker's start and its memory.
+Imports nothing of a server node, which would double a worker's start-up time and memory.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def run_worker(options: WorkerOptions) -> int:
         log_spill_bytes=options.log_spill_bytes,
         devices=devices, stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
     )  # fmt: skip
-    # Neither tasks nor anything else we start may find the key in our environment.
+    # No process that we start may find the token in its environment.
     os.environ.pop("ROTA_TOKEN", None)
     try:
         uvloop.run(_work(agent))

@@ -29,8 +29,8 @@ READ_RETRY_SECONDS = 0.0  # a person asks again faster than we could
 SUBMIT_RETRY_SECONDS = 5.0  # long enough for a server to restart
 FOLLOW_RETRY_SECONDS = 30.0  # whoever waits for hours should not lose it to a fail-over
 
-TaskId = Annotated[int, typer.Argument(metavar="ID", min=1, help="A task's id.")]
-TaskIds = Annotated[list[int], typer.Argument(metavar="ID...", min=1, help="Ids of tasks.")]
+TaskId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Id of the task.")]
+TaskIds = Annotated[list[int], typer.Argument(metavar="ID...", min=1, help="Ids of the tasks.")]
 
 
 def connect(retry_seconds: float = READ_RETRY_SECONDS) -> Client:

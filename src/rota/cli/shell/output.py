@@ -21,7 +21,7 @@ class Format(enum.StrEnum):
     JSON = "json"
 
 
-Output = Annotated[Format, typer.Option("-o", "--output", help="table for people, json for the exact API document.")]
+Output = Annotated[Format, typer.Option("-o", "--output", help="table, or json for the exact API document.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Pass escape codes through to the terminal.")]
 
 

@@ -31,14 +31,14 @@ def what_to_run(
     ] = None,
     script: Annotated[
         Text,
-        typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="Run this script's text; - reads stdin."),
+        typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="Send this script and run it; - reads stdin."),
     ] = None,
     path: Annotated[
-        Text, typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="A program or script on the node.")
+        Text, typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="Run this program or script of the node.")
     ] = None,
     upload: Annotated[
         Text,
-        typer.Option(metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="Run this script or program, uploaded."),
+        typer.Option(metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="Upload this script or program and run it."),
     ] = None,
     bring: Annotated[
         list[str] | None,
@@ -46,19 +46,19 @@ def what_to_run(
             "--bring",
             metavar="PATH=FILE|ARTIFACT",
             rich_help_panel=_WHAT,
-            help="A file put into its work folder; repeatable.",
+            help="Put a file into the work folder; repeatable.",
         ),
     ] = None,
     archive: Annotated[
         Text,
         typer.Option(
-            metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="A tar or zip unpacked into its work folder."
+            metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="Unpack this tar or zip into the work folder."
         ),
     ] = None,
     package: Annotated[
         Text,
         typer.Option(
-            metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="A wheel, zip or tar with the code of --function."
+            metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="Wheel, zip or tar with the code of --function."
         ),
     ] = None,
     keep: Annotated[
@@ -67,27 +67,32 @@ def what_to_run(
             "--keep",
             metavar="PATTERN",
             rich_help_panel=_WHAT,
-            help="Files of its work folder to keep: rota outputs ID; repeatable.",
+            help="Keep these files of the work folder (rota outputs ID); repeatable.",
         ),
     ] = None,
     function: Annotated[
-        Text, typer.Option(metavar="PKG.MOD:NAME", rich_help_panel=_WHAT, help="A Python function.")
+        Text, typer.Option(metavar="PKG.MOD:NAME", rich_help_panel=_WHAT, help="Call this Python function.")
     ] = None,
-    args: Annotated[Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Arguments, an array.")] = None,
+    args: Annotated[
+        Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Positional arguments, a JSON array.")
+    ] = None,
     kwargs: Annotated[
-        Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Named arguments, an object.")
+        Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Named arguments, a JSON object.")
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Environment; repeatable."),
+        typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Environment variable; repeatable."),
     ] = None,
     secret: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", rich_help_panel=_WHAT, help="A secret it gets as a variable; repeatable."),
+        typer.Option(
+            metavar="NAME", rich_help_panel=_WHAT, help="Pass this secret as an environment variable; repeatable."
+        ),
     ] = None,
-    name: Annotated[Text, typer.Option(rich_help_panel=_WHAT, help="A name to find it by.")] = None,
+    name: Annotated[Text, typer.Option(rich_help_panel=_WHAT, help="Name of the task.")] = None,
     tag: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Tag to filter by; repeatable."),
     ] = None,
     from_file: bool = False,
 ) -> "TaskSpec":
@@ -133,44 +138,48 @@ def _check_arguments(words: list[str] | None, *, function: Text, args: Text, kwa
 
 
 def room_to_run_in(
-    cpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Cores: 1.5 or 500m.")] = None,
-    memory: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 512M, 2Gi.")] = None,
-    disk: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 10G.")] = None,
-    iops: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Disk operations a second: 500, 5k.")] = None,
-    bandwidth: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bits a second: 100M.")] = None,
+    cpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="CPU cores: 1.5 or 500m.")] = None,
+    memory: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Memory: 512M, 2Gi.")] = None,
+    disk: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Disk space: 10G.")] = None,
+    iops: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Disk operations per second: 500, 5k.")] = None,
+    bandwidth: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Network bits per second: 100M.")] = None,
     gpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="GPUs: 2, or a fraction of one: 0.5.")] = None,
     port: Annotated[
         list[int] | None,
-        typer.Option(metavar="COUNT", min=1, rich_help_panel=_ROOM, help="TCP ports; repeated, they add up."),
+        typer.Option(
+            metavar="COUNT", min=1, rich_help_panel=_ROOM, help="Number of TCP ports; repeated counts add up."
+        ),
     ] = None,
     custom: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=AMOUNT", rich_help_panel=_ROOM, help="A resource of your own; repeatable."),
+        typer.Option(metavar="NAME=AMOUNT", rich_help_panel=_ROOM, help="Amount of a custom resource; repeatable."),
     ] = None,
-    tier: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="basic, regular, premium, …")] = None,
+    tier: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Named amounts: basic, regular, premium, …")] = None,
     require: Annotated[
         list[str] | None,
-        typer.Option(metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Only nodes so labelled; repeatable."),
+        typer.Option(
+            metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Run only on nodes with this label; repeatable."
+        ),
     ] = None,
     image: Annotated[
         Text, typer.Option(metavar="IMAGE", rich_help_panel=_ROOM, help="Run in this container image, or rootfs:NAME.")
     ] = None,
     isolation: Annotated[
-        Text, typer.Option(metavar="none|sandbox|container", rich_help_panel=_ROOM, help="How it is kept apart.")
+        Text, typer.Option(metavar="none|sandbox|container", rich_help_panel=_ROOM, help="Isolation from other tasks.")
     ] = None,
     network: Annotated[
-        bool, typer.Option("--network", rich_help_panel=_ROOM, help="Give a task behind walls the network.")
+        bool, typer.Option("--network", rich_help_panel=_ROOM, help="Give a sandboxed task network access.")
     ] = False,
     processes: Annotated[
-        int | None, typer.Option(min=1, rich_help_panel=_ROOM, help="Processes and threads at once.")
+        int | None, typer.Option(min=1, rich_help_panel=_ROOM, help="Limit of processes and threads.")
     ] = None,
     mount: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", rich_help_panel=_ROOM, help="A folder the operator has named; repeatable."),
+        typer.Option(metavar="NAME", rich_help_panel=_ROOM, help="Mount a folder that the operator named; repeatable."),
     ] = None,
-    pool: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="The pool of nodes.")] = None,
+    pool: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Pool of nodes to run in.")] = None,
     unplaceable: Annotated[
-        Text, typer.Option(metavar="refuse|wait", rich_help_panel=_ROOM, help="When no node could ever hold it.")
+        Text, typer.Option(metavar="refuse|wait", rich_help_panel=_ROOM, help="What to do if no node is large enough.")
     ] = None,
 ) -> "TaskSpec":
     return {
@@ -196,69 +205,80 @@ def room_to_run_in(
 
 def when_to_run(
     category: Annotated[
-        Text, typer.Option(rich_help_panel=_WHEN, help="Defaults for tolerance, lane, cap: rota category list.")
+        Text, typer.Option(rich_help_panel=_WHEN, help="Defaults for tolerance, lane and cap (rota category list).")
     ] = None,
-    lane: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="urgent, normal, periodic, off-peak, …")] = None,
+    lane: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="Lane: urgent, normal, periodic, off-peak, …")
+    ] = None,
     priority: Annotated[
-        int | None, typer.Option(rich_help_panel=_WHEN, help="Among your own tasks; higher first.")
+        int | None, typer.Option(rich_help_panel=_WHEN, help="Order among your own tasks; higher runs first.")
     ] = None,
-    cap: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Longest execution: 90, 30s, 2h30m.")] = None,
-    tolerance: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="How long the start may wait.")] = None,
+    cap: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Time limit of an attempt: 90, 30s, 2h30m.")] = None,
+    tolerance: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="How long the start may be delayed.")] = None,
     preemptible: Annotated[
-        bool, typer.Option("--preemptible", rich_help_panel=_WHEN, help="May be stopped for others, to run again.")
+        bool,
+        typer.Option(
+            "--preemptible", rich_help_panel=_WHEN, help="May be stopped for other tasks, and run again later."
+        ),
     ] = False,
     attempts: Annotated[
-        int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="Runs allowed in all; 1 is no retry.")
+        int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="Total attempts; 1 means no retry.")
     ] = None,
-    backoff: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Before the second run; doubles.")] = None,
-    backoff_limit: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="The longest backoff.")] = None,
+    backoff: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="Delay before the second attempt; doubles each time.")
+    ] = None,
+    backoff_limit: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Longest delay between attempts.")] = None,
     retry_on: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Retry only: exit=75:30s, error=NAME, timeout."
+            metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Retry only on: exit=75:30s, error=NAME, timeout."
         ),
     ] = None,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Never retry: exit=2, error=ValueError."),
+        typer.Option(metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Never retry on: exit=2, error=ValueError."),
     ] = None,
     at: Annotated[
-        Text, typer.Option(metavar="TIME", rich_help_panel=_WHEN, help="Not before: 2030-01-31T09:00:00Z.")
+        Text, typer.Option(metavar="TIME", rich_help_panel=_WHEN, help="Earliest start: 2030-01-31T09:00:00Z.")
     ] = None,
     in_: Annotated[
         Text,
-        typer.Option("--in", metavar="DURATION", rich_help_panel=_WHEN, help="Not before so long from now."),
+        typer.Option("--in", metavar="DURATION", rich_help_panel=_WHEN, help="Delay before the earliest start."),
     ] = None,
     after: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only after these; repeatable."),
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Start after these tasks are done; repeatable."),
     ] = None,
     after_end: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only after these, however they end."),
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Start after these tasks end, however they end."),
     ] = None,
     after_failed: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only if these fail."),
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Start only if these tasks fail."),
     ] = None,
     expire: Annotated[
-        bool, typer.Option("--expire", rich_help_panel=_WHEN, help="Drop it if it can't start within --tolerance.")
+        bool,
+        typer.Option("--expire", rich_help_panel=_WHEN, help="Drop the task if it can't start within --tolerance."),
     ] = False,
     upstream: Annotated[
-        Text, typer.Option(metavar="skip|run", rich_help_panel=_WHEN, help="When one of --after failed.")
+        Text, typer.Option(metavar="skip|run", rich_help_panel=_WHEN, help="What to do if a task of --after fails.")
     ] = None,
     array: Annotated[
-        Text, typer.Option(metavar="A-B[%N]", rich_help_panel=_WHEN, help="One for each index; at most N at once.")
+        Text, typer.Option(metavar="A-B[%N]", rich_help_panel=_WHEN, help="Run one task per index, at most N at once.")
     ] = None,
-    concurrency_key: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Limit tasks with this key.")] = None,
+    concurrency_key: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="Limit how many tasks with this key run at once.")
+    ] = None,
     concurrency_limit: Annotated[
-        int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="So many with the key at once; else 1.")
+        int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="Tasks with the key that run at once. [default: 1]")
     ] = None,
     concurrency_scope: Annotated[
-        Text, typer.Option(metavar="pool|global", rich_help_panel=_WHEN, help="Where the key counts; else pool.")
+        Text,
+        typer.Option(metavar="pool|global", rich_help_panel=_WHEN, help="Where the key is counted. [default: pool]"),
     ] = None,
     idempotency_key: Annotated[
-        Text, typer.Option(rich_help_panel=_WHEN, help="The same key again gives the same task.")
+        Text, typer.Option(rich_help_panel=_WHEN, help="Submitting the same key again returns the same task.")
     ] = None,
 ) -> "TaskSpec":
     if at is not None and in_ is not None:

@@ -21,11 +21,11 @@ from rota.cli.shell.output import Format, Output, note, say
 from rota.cli.simulate.swarm import prove, swarm
 from rota.cli.tables.render import Column, examples, facts, number, table
 
-_Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same work and the same figures.")]
+_Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same jobs and the same figures.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    simulate = typer.Typer(help="The scheduler in virtual time: traces, load, faults.", rich_markup_mode="rich")
+    simulate = typer.Typer(help="Run the scheduler in virtual time: traces, load, faults.", rich_markup_mode="rich")
     simulate.command(
         "trace",
         epilog=examples(
@@ -48,29 +48,29 @@ def add_to(app: typer.Typer) -> None:
 
 
 def trace(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A .swf trace, or a CSV of openb tasks.")],
-    nodes: Annotated[str | None, typer.Option(metavar="FILE", help="The machines of openb tasks, a CSV.")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Trace: a .swf file, or a CSV of openb tasks.")],
+    nodes: Annotated[str | None, typer.Option(metavar="FILE", help="CSV with the machines of an openb trace.")] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="rota, fcfs, fcfs-easy, sjf-easy; several are compared."),
+        typer.Option(metavar="NAME", help="rota, fcfs, fcfs-easy, sjf-easy; repeat to compare."),
     ] = None,
     length: Annotated[
         int | None, typer.Option("--len", min=1, help="Jobs in a sampled sequence (1024 if only --iter is given).")
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--iter", min=1, help="How many sequences (10 if only --len is given).")
+        int | None, typer.Option("--iter", min=1, help="Number of sequences (10 if only --len is given).")
     ] = None,
     seed: _Seed = 1,
-    scale: Annotated[str, typer.Option(metavar="N", help="Jobs arrive so many times as fast.")] = "1",
+    scale: Annotated[str, typer.Option(metavar="N", help="Jobs arrive N times as fast.")] = "1",
     caps: Annotated[
-        str, typer.Option(metavar="perfect|overestimated", help="What the scheduler is told of run times.")
+        str, typer.Option(metavar="perfect|overestimated", help="Run times that the scheduler knows.")
     ] = "perfect",
     fill: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Fill the pool until N times its GPUs were asked for; nothing leaves."),
+        typer.Option(metavar="N", help="Fill the pool until N times its GPUs are requested; no job ends."),
     ] = None,
     plot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A picture of the first policy's first sequence: .html, .png.")
+        str | None, typer.Option(metavar="FILE", help="Plot the first policy's first sequence: .html, .png.")
     ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
@@ -113,20 +113,22 @@ def trace(
 
 def load(
     nodes: Annotated[int, typer.Option(min=1, help="Machines in the pool.")] = 10_000,
-    tenants: Annotated[int, typer.Option(min=1, help="Tenants who submit.")] = 1_000,
-    rate: Annotated[str, typer.Option(metavar="N", help="Tasks a second, on average.")] = "2000",
+    tenants: Annotated[int, typer.Option(min=1, help="Tenants that submit.")] = 1_000,
+    rate: Annotated[str, typer.Option(metavar="N", help="Tasks per second, on average.")] = "2000",
     hours: Annotated[str, typer.Option(metavar="N", help="Simulated hours.")] = "1",
-    busy: Annotated[str, typer.Option(metavar="SHARE", help="How full the pool is on average, up to 1.")] = "0.7",
+    busy: Annotated[str, typer.Option(metavar="SHARE", help="Average utilisation of the pool, up to 1.")] = "0.7",
     burst_ready: Annotated[
         int | None,
         typer.Option("--burst", metavar="N", min=1, help="Measure decisions per second with N tasks always ready."),
     ] = None,
-    with_flood: Annotated[bool, typer.Option("--fairness", help="One tenant floods, nine submit their share.")] = False,
-    flood: Annotated[int, typer.Option(min=1, help="Tasks of the flood in --fairness.")] = 100_000,
+    with_flood: Annotated[
+        bool, typer.Option("--fairness", help="Measure fairness: one tenant floods, nine submit their share.")
+    ] = False,
+    flood: Annotated[int, typer.Option(min=1, help="Tasks in the flood of --fairness.")] = 100_000,
     seed: _Seed = 1,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make work up and see whether one leader's core keeps up with it, and how far beyond."""
+    """Generate load, and measure whether one leader's core keeps up."""
     from rota.simulate.traces import burst, fairness, load  # noqa: PLC0415 - slow
 
     if burst_ready is not None and with_flood:

@@ -21,22 +21,22 @@ from rota.cli.tables.render import Column, number, table
 if TYPE_CHECKING:
     from rota.simulate.world.run import Outcome
 
-_First = Annotated[int, typer.Option(min=0, help="The first seed; the others follow.")]
-_Jobs = Annotated[int | None, typer.Option(min=1, help="Processes to run them on; one a core unless given.")]
-_Bug = Annotated[str | None, typer.Option(metavar="NAME", help="Plant this bug; `prove` lists them.")]
+_First = Annotated[int, typer.Option(min=0, help="First seed.")]
+_Jobs = Annotated[int | None, typer.Option(min=1, help="Number of processes. [default: one per core]")]
+_Bug = Annotated[str | None, typer.Option(metavar="NAME", help="Apply this known bug; `prove` lists them.")]
 
 
 def swarm(
-    seeds: Annotated[int, typer.Option(min=1, help="How many worlds.")] = 1_000,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of simulated clusters.")] = 1_000,
     first: _First = 1,
     jobs: _Jobs = None,
     replay: Annotated[
-        int | None, typer.Option(metavar="SEED", min=0, help="Run this one seed and tell its story.")
+        int | None, typer.Option(metavar="SEED", min=0, help="Run only this seed and print its events.")
     ] = None,
     bug: _Bug = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Run clusters with random faults in virtual time; exit 1 and say how to replay it if an invariant breaks.
+    """Run clusters with random faults in virtual time. Exit 1 if an invariant breaks, with the command that replays it.
 
     Examples: rota simulate swarm --seeds 1000; rota simulate swarm --replay 7 --bug no-self-fence
     """
@@ -77,15 +77,13 @@ def swarm(
 
 
 def prove(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[BUG...]", help="Bugs to plant; all unless given.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[BUG...]", help="Bugs to apply. [default: all]")] = None,
     first: _First = 1,
-    most_seeds: Annotated[int, typer.Option("--seeds", min=1, help="A bug must be noticed within so many.")] = 2_000,
+    most_seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds within which a bug must be found.")] = 2_000,
     jobs: _Jobs = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Plant known bugs one at a time and show which invariant notices each; exit 1 if one survives."""
+    """Apply known bugs one at a time and show which invariant finds each. Exit 1 if one is not found."""
     from rota.simulate.world import mutations  # noqa: PLC0415 - slow
     from rota.simulate.world import swarm as worlds  # noqa: PLC0415 - slow
 

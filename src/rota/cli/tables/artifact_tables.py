@@ -50,10 +50,10 @@ def artifact(one: documents.ArtifactDocument) -> str:
             ("size", f"{size(one.size_bytes)} ({one.size_bytes} bytes)"),
             ("by", one.created_by),
             ("created", exact(one.created_at)),
-            ("kept until", "for ever" if one.kept_until is None else exact(one.kept_until)),
+            ("kept until", "forever" if one.kept_until is None else exact(one.kept_until)),
         )
     )
 
 
 def _kept(one: documents.ArtifactDocument, now: datetime) -> str:
-    return "for ever" if one.kept_until is None else ago(one.kept_until, now)
+    return "forever" if one.kept_until is None else ago(one.kept_until, now)

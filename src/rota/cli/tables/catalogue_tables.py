@@ -59,12 +59,12 @@ def _category_row(one: documents.CategoryDocument) -> tuple[str, ...]:
 
 
 def lanes(answer: documents.LaneList) -> str:
-    columns = (_NAME, Column("RANK", "right"), Column("LEVEL", "right"), Column("GATED"), Column("PROMOTES"))
+    columns = (_NAME, Column("NUMBER", "right"), Column("LEVEL", "right"), Column("GATED"), Column("PROMOTES"))
     return table(columns, [_lane_row(one) for one in answer.lanes], empty="no lanes")
 
 
 def lane(one: documents.LaneDocument) -> str:
-    return facts(zip(("lane", "rank", "level", "gated", "promotes"), _lane_row(one), strict=True))
+    return facts(zip(("lane", "number", "level", "gated", "promotes"), _lane_row(one), strict=True))
 
 
 def _lane_row(one: documents.LaneDocument) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ def tokens(answer: documents.TokenList) -> str:
     now = datetime.now(UTC)
     columns = (
         Column("ID", "right"),
-        Column("KEY"),
+        Column("TOKEN"),
         Column("TENANT"),
         Column("USER"),
         Column("ROLE"),

@@ -15,18 +15,18 @@ from rota.model.answers.tasks import Amounts
 
 _BAR = 20
 _BASES = {
-    "reservation": "a place is reserved",
+    "reservation": "resources are reserved",
     "running-tasks": "when running tasks should end",
     "throughput": "tasks ahead and how long such work takes",
-    "room-now": "there is room now",
+    "room-now": "resources are free now",
     "concurrency-key": "when tasks with its key should end",
     "cool-down": "when its key's cool-down is over",
     "own-tasks": "when your running tasks should end",
-    "prefetched": "what is before it on its node",
-    "preemption": "others were asked to give way",
-    "its-time": "the time it was given",
+    "prefetched": "tasks before it on its node",
+    "preemption": "preempted tasks give way",
+    "its-time": "the earliest start it was given",
     "load": "when enough running work should have ended",
-    "after-reserved": "when the task with the reserved place should have run",
+    "after-reserved": "when the task with the reservation should have run",
 }
 
 
@@ -66,7 +66,7 @@ def _waiting(one: documents.Explanation) -> tuple[tuple[str, str], ...]:
     return (
         ("reason", one.reason),
         ("because", one.sentence),
-        ("place in line", "" if one.position is None else f"{one.position:,}"),
+        ("queue position", "" if one.position is None else f"{one.position:,}"),
         ("ahead of it", " and ".join(filter(None, ahead))),
         ("starts about", _not_known(one) if start is None else f"{exact(start)} ({ago(start, now)})"),
         ("by", _BASES.get(one.basis, "")),
@@ -75,7 +75,7 @@ def _waiting(one: documents.Explanation) -> tuple[tuple[str, str], ...]:
             "nodes",
             ""
             if one.nodes_that_could is None
-            else f"{one.nodes_that_could} could hold it, {one.nodes_with_room} have room now",
+            else f"{one.nodes_that_could} could hold it, {one.nodes_with_room} have free resources now",
         ),
     )
 
@@ -199,7 +199,7 @@ def _nodes(load: documents.PoolLoadDocument) -> str:
         Column("MEMORY FREE", "right"),
         Column("GPUS FREE", "right", optional=True),
         Column("RUNS", "right"),
-        Column("BEHIND", "right"),
+        Column("PREFETCHED", "right"),
     )
     rows = [
         (

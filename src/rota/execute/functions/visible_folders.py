@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-_KEYS = "rota-keys"  # where `rota serve` writes a new cluster's first tokens by default
+_TOKENS = "rota-tokens"  # where `rota serve` writes a new cluster's first tokens by default
 _PRIVATE = ("/etc", "/home", "/proc", "/root", "/run", "/sys", "/dev", "/var")
 
 
@@ -25,8 +25,8 @@ class VisibleFolders:
     def mounts(self, data: Path) -> tuple[tuple[str, str, bool], ...]:
         """As `SandboxSpec` takes them. Makes the empty folder that hides the others."""
         own = str(data.resolve())
-        keys = [f"{folder}/{_KEYS}" for folder in self.path]
-        hidden = [entry for entry in (own, *keys) if any(_is_below(entry, folder) for folder in self.folders)]
+        tokens = [f"{folder}/{_TOKENS}" for folder in self.path]
+        hidden = [entry for entry in (own, *tokens) if any(_is_below(entry, folder) for folder in self.folders)]
         empty = f"{own}/sandbox/empty"
         os.makedirs(empty, mode=0o755, exist_ok=True)
         return (
