@@ -10,7 +10,7 @@ from rota.decide.state import CoreState, Node
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 
-NORMAL = (1, False)  # level and gate of a lane nobody told of
+NORMAL = (1, False)  # level and gate of an unknown lane
 
 
 def audit(state: CoreState) -> None:
@@ -63,7 +63,7 @@ def _audit_devices(state: CoreState, node: Node) -> None:
 
 
 def _audit_pool(state: CoreState) -> None:
-    """The pool's totals, by which peaks and shares are told, are those of the nodes that take work."""
+    """The pool's totals, which peaks and shares depend on, are those of the open nodes."""
     open_nodes = [node for node in state.nodes.values() if node.open]
     held = [state.shapes[shape].resources for node in open_nodes for shape in node.held.values()]
     for place, name in [(0, "cpu_milli"), (1, "memory_bytes"), (2, "disk_bytes"), (3, "ports"), (4, "iops")]:

@@ -5,7 +5,7 @@
     works.run(until=1000)
     assert works.started[big] <= 30
 
-Seconds everywhere; the core is told microseconds. Ties are taken in the order in which things were planned.
+Seconds everywhere; the core gets microseconds. Ties are taken in the order in which things were planned.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Clockwork:
         name: str | None = None,
         preemptible: bool = False,
     ) -> int:
-        """A task that becomes ready at a time (now if not said). Its cap is exact unless another is given."""
+        """A task that becomes ready at a time (now unless given). Its cap is exact unless another is given."""
         number = len(self._tasks) + 1
         at_us = self.now_us if at is None else int(at * SECOND_US)
         start_by_us = at_us if start_by is None else int(start_by * SECOND_US)

@@ -1,4 +1,4 @@
-"""Why a task waits, as the core tells it: one slug, one sentence with numbers, a place in line, an estimate."""
+"""Why a task waits, according to the core: a slug, a sentence with numbers, a queue position, an estimate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def why(scene: Scene, task: ReadyTask) -> Explanation:
     return found
 
 
-def said(scene: Scene, task: ReadyTask) -> tuple[str, str]:
+def reason_of(scene: Scene, task: ReadyTask) -> tuple[str, str]:
     found = why(scene, task)
     return found.reason, found.sentence
 
@@ -35,7 +35,7 @@ def test_a_running_task_says_where_and_for_how_long() -> None:
     scene.worker(cpus=1)
     scene.order()
     scene.later(seconds=42)
-    assert said(scene, task) == ("running", "it has run on node-1 for 42 s")
+    assert reason_of(scene, task) == ("running", "it has run on node-1 for 42 s")
     assert why(scene, task).likely_node == 1
 
 
@@ -51,14 +51,14 @@ def test_a_prefetched_task_counts_those_before_it_on_its_node() -> None:
     assert 5_000 <= found.estimated_start_us - scene.now_us <= 10_000
 
 
-def test_a_task_unknown_to_the_core_is_nobody() -> None:
+def test_a_task_unknown_to_the_core_has_no_explanation() -> None:
     assert Scene().core.explain(5, 0, {}) is None
 
 
 def test_an_empty_pool_has_no_nodes() -> None:
     scene = Scene()
     task = scene.task()
-    assert said(scene, task) == ("no-nodes", "no node of the pool is connected")
+    assert reason_of(scene, task) == ("no-nodes", "no node of the pool is connected")
 
 
 def test_what_no_node_could_hold_names_the_resource_and_the_most_there_is() -> None:
@@ -71,10 +71,16 @@ def test_what_no_node_could_hold_names_the_resource_and_the_most_there_is() -> N
     both = scene.task(cpus=8, memory=8 * GIGABYTE)
     scene.order()
     never = "no node could ever hold it: "
-    assert said(scene, memory) == ("unplaceable", never + "it asks for 16GB of memory, the most any node has is 8GB")
-    assert said(scene, gpus) == ("unplaceable", never + "it asks for 2 GPUs, no node has any")
-    assert said(scene, custom) == ("unplaceable", never + "it asks for 1 of license, no node has any")
-    assert said(scene, both) == ("unplaceable", never + "each amount is there on some node, but all of them on none")
+    assert reason_of(scene, memory) == (
+        "unplaceable",
+        never + "it asks for 16GB of memory, the most any node has is 8GB",
+    )
+    assert reason_of(scene, gpus) == ("unplaceable", never + "it asks for 2 GPUs, no node has any")
+    assert reason_of(scene, custom) == ("unplaceable", never + "it asks for 1 of license, no node has any")
+    assert reason_of(scene, both) == (
+        "unplaceable",
+        never + "each amount is there on some node, but all of them on none",
+    )
     found = why(scene, memory)
     assert (found.estimated_start_us, found.basis, found.nodes_that_could) == (None, "unknown", 0)
 
@@ -84,48 +90,51 @@ def test_labels_that_no_node_has_are_named() -> None:
     scene.worker(labels={"zone": "a"})
     task = scene.task(require={"zone": "b", "disk": "ssd"})
     scene.order()
-    assert said(scene, task) == ("no-such-label", "no node has the labels it requires: disk=ssd, zone=b")
+    assert reason_of(scene, task) == ("no-such-label", "no node has the labels it requires: disk=ssd, zone=b")
 
 
-def test_a_node_that_drains_is_no_place() -> None:
+def test_a_draining_node_is_named_as_the_reason() -> None:
     scene = Scene()
     scene.worker().drains()
     task = scene.task()
     scene.order()
     alone = "the 1 node that could hold it is draining and takes nothing new"
-    assert said(scene, task) == ("draining", alone)
+    assert reason_of(scene, task) == ("draining", alone)
     scene.worker().drains()
-    assert said(scene, task) == ("draining", "the 2 nodes that could hold it are draining and take nothing new")
+    assert reason_of(scene, task) == ("draining", "the 2 nodes that could hold it are draining and take nothing new")
 
 
-def test_a_node_without_disk_space_is_told_apart_from_one_that_drains_or_leaves() -> None:
+def test_a_node_without_disk_space_has_another_reason_than_one_that_drains_or_leaves() -> None:
     scene = Scene()
     full = scene.worker().closes(Closed.FULL)
     task = scene.task()
     scene.order()
     alone = "the 1 node that could hold it is out of disk space and takes nothing new"
-    assert said(scene, task) == ("disk-full", alone)
+    assert reason_of(scene, task) == ("disk-full", alone)
     scene.worker().closes(Closed.FULL)
-    assert said(scene, task) == (
+    assert reason_of(scene, task) == (
         "disk-full",
         "the 2 nodes that could hold it are out of disk space and take nothing new",
     )
     scene.worker().drains()
     mixed = "no node that could hold it takes anything new: 2 are out of disk space and 1 is draining"
-    assert said(scene, task) == ("disk-full", mixed)
+    assert reason_of(scene, task) == ("disk-full", mixed)
     full.closes(Closed.LEAVING)
     mixed = (
         "no node that could hold it takes anything new: 1 is out of disk space, 1 is draining and 1 is about to leave"
     )
-    assert said(scene, task) == ("disk-full", mixed)
+    assert reason_of(scene, task) == ("disk-full", mixed)
 
 
-def test_a_node_that_is_about_to_leave_is_no_place() -> None:
+def test_a_leaving_node_is_named_as_the_reason() -> None:
     scene = Scene()
     scene.worker().closes(Closed.LEAVING)
     task = scene.task()
     scene.order()
-    assert said(scene, task) == ("leaving", "the 1 node that could hold it is about to leave and takes nothing new")
+    assert reason_of(scene, task) == (
+        "leaving",
+        "the 1 node that could hold it is about to leave and takes nothing new",
+    )
 
 
 def test_a_pool_at_its_running_limit() -> None:
@@ -134,10 +143,10 @@ def test_a_pool_at_its_running_limit() -> None:
     scene.task()
     task = scene.task()
     scene.order()
-    assert said(scene, task) == ("pool-limit", "the pool runs 1 of the 1 tasks it may")
+    assert reason_of(scene, task) == ("pool-limit", "the pool runs 1 of the 1 tasks it may")
 
 
-def test_without_room_it_says_what_is_short_and_where_the_most_of_it_is() -> None:
+def test_the_short_resource_is_named_with_the_node_that_has_most_of_it() -> None:
     scene = Scene()
     scene.worker(cpus=4, memory=8 * GIGABYTE)
     scene.task(memory=5 * GIGABYTE, cap=60)
@@ -150,7 +159,7 @@ def test_without_room_it_says_what_is_short_and_where_the_most_of_it_is() -> Non
     assert (found.reason, found.nodes_that_could, found.nodes_with_room) == ("no-room", 1, 0)
 
 
-def test_first_in_line_starts_when_running_work_ends() -> None:
+def test_the_first_task_in_the_queue_starts_when_running_work_ends() -> None:
     scene = Scene()
     scene.worker(cpus=2)
     scene.task(cpus=2, cap=60)
@@ -161,7 +170,7 @@ def test_first_in_line_starts_when_running_work_ends() -> None:
     assert found.estimated_start_us == 60 * SECOND_US
 
 
-def test_those_ahead_take_the_first_places_that_running_work_leaves() -> None:
+def test_tasks_ahead_start_at_the_first_ends_of_running_work() -> None:
     scene = Scene()
     scene.worker(cpus=2)
     scene.task(cap=60)
@@ -175,7 +184,7 @@ def test_those_ahead_take_the_first_places_that_running_work_leaves() -> None:
     ]
 
 
-def test_a_place_in_line_counts_own_tasks_and_other_tenants() -> None:
+def test_a_queue_position_counts_own_tasks_and_other_tenants() -> None:
     scene = Scene()
     scene.worker(cpus=1)
     scene.task(tenant=3)
@@ -192,7 +201,7 @@ def test_a_place_in_line_counts_own_tasks_and_other_tenants() -> None:
     assert why(scene, mine[2]).basis == "throughput"
 
 
-def test_a_tenant_that_holds_more_than_its_share_is_told_so() -> None:
+def test_a_tenant_above_its_share_is_the_reason() -> None:
     scene = Scene()
     scene.worker(cpus=4)
     scene.tasks(5, tenant=1)
@@ -208,7 +217,7 @@ def test_a_tenant_that_holds_more_than_its_share_is_told_so() -> None:
     )
 
 
-def test_a_tenant_at_its_limit_hears_used_and_limit() -> None:
+def test_a_tenant_at_its_limit_sees_used_and_limit() -> None:
     scene = Scene()
     scene.worker(cpus=8)
     scene.tenant(1, cpus=2)
@@ -223,10 +232,10 @@ def test_a_tenant_at_its_limit_hears_used_and_limit() -> None:
     )
     assert (found.estimated_start_us, found.basis) == (60 * SECOND_US, "own-tasks")
     scene.tenant(1, running=1)
-    assert said(scene, task)[1] == "your tenant is at its limit of running tasks: 1 of 1 in use"
+    assert reason_of(scene, task)[1] == "your tenant is at its limit of running tasks: 1 of 1 in use"
     scene.tenant(1, memory=GIGABYTE)
     big = scene.task(memory=2 * GIGABYTE)
-    assert said(scene, big)[1] == (
+    assert reason_of(scene, big)[1] == (
         "your tenant is at its limit of memory: 0B of 1GB in use, and this task alone needs 2GB"
     )
     assert why(scene, big).estimated_start_us is None
@@ -249,7 +258,7 @@ def test_the_off_peak_lane_waits_for_quieter_times() -> None:
     task = scene.task(cpus=0.1, lane=Lane.OFF_PEAK)
     scene.order()
     scene.order()
-    assert said(scene, task) == ("off-peak", "its lane waits until the pool is less than 75 % in use; it is 93 %")
+    assert reason_of(scene, task) == ("off-peak", "its lane waits until the pool is less than 75 % in use; it is 93 %")
 
 
 def test_off_peak_work_starts_about_when_enough_of_what_runs_has_ended() -> None:
@@ -268,7 +277,7 @@ def test_off_peak_work_starts_about_when_enough_of_what_runs_has_ended() -> None
     ]
 
 
-def test_room_that_is_kept_for_urgent_work() -> None:
+def test_capacity_that_is_kept_for_urgent_work() -> None:
     scene = Scene()
     scene.worker(cpus=10)
     scene.task(cpus=1, lane=Lane.URGENT)
@@ -285,20 +294,20 @@ def test_room_that_is_kept_for_urgent_work() -> None:
     assert (found.estimated_start_us, found.basis) == (60 * SECOND_US, "load")
 
 
-def test_a_tenant_with_its_share_of_urgency_is_told_that_the_rest_is_normal() -> None:
+def test_a_tenant_at_its_urgent_share_sees_that_the_rest_is_normal() -> None:
     scene = Scene()
     scene.worker(cpus=10)
     scene.tenant(1, urgent_percent=20)
     tasks = scene.tasks(3, cpus=1, lane=Lane.URGENT)
     scene.task(cpus=64, tenant=2)
     scene.order(at_most=2)
-    assert said(scene, tasks[2]) == (
+    assert reason_of(scene, tasks[2]) == (
         "urgent-share",
         "your tenant's urgent tasks hold 20 % of the pool, 20 % at most: the rest counts as normal work",
     )
 
 
-def test_a_reserved_place_says_where_and_when() -> None:
+def test_a_reservation_names_its_node_and_time() -> None:
     scene = Scene()
     scene.worker(cpus=4)
     scene.task(cpus=2, cap=60)
@@ -314,7 +323,7 @@ def test_a_reserved_place_says_where_and_when() -> None:
     assert (found.estimated_start_us, found.basis, found.likely_node) == (60 * SECOND_US, "reservation", 1)
 
 
-def test_room_that_is_reserved_is_free_when_its_task_has_run() -> None:
+def test_a_reserved_node_is_free_when_its_task_has_run() -> None:
     scene = Scene()
     scene.worker(cpus=4)
     scene.task(cpus=2, cap=60)
@@ -332,7 +341,7 @@ def test_room_that_is_reserved_is_free_when_its_task_has_run() -> None:
     assert (found.estimated_start_us, found.basis, found.likely_node) == (90 * SECOND_US, "after-reserved", 1)
 
 
-def test_a_place_others_were_asked_to_leave() -> None:
+def test_a_task_for_which_others_were_preempted() -> None:
     scene = Scene()
     scene.worker(cpus=4)
     victim = scene.task(cpus=4, cap=3600, lane=Lane.NORMAL, preemptible=True)
@@ -340,14 +349,14 @@ def test_a_place_others_were_asked_to_leave() -> None:
     scene.later(seconds=10)
     urgent = scene.task(cpus=4, lane=Lane.URGENT, tenant=2, cap=60)
     scene.order()
-    assert said(scene, urgent) == (
+    assert reason_of(scene, urgent) == (
         "preempting",
         "others were asked to give way to it on node-1; it starts when they have left",
     )
-    assert said(scene, victim)[1].endswith("it was asked to give way to more urgent work, and runs again later")
+    assert reason_of(scene, victim)[1].endswith("it was asked to give way to more urgent work, and runs again later")
 
 
-def test_with_room_and_nobody_ahead_it_is_about_to_start() -> None:
+def test_a_task_that_fits_and_is_first_is_about_to_start() -> None:
     scene = Scene()
     scene.worker()
     scene.worker()
@@ -356,7 +365,7 @@ def test_with_room_and_nobody_ahead_it_is_about_to_start() -> None:
     assert (found.reason, found.sentence) == ("soon", "2 nodes have room: it is about to start")
     assert (found.estimated_start_us, found.basis, found.nodes_with_room) == (scene.now_us, "room-now", 2)
     second = scene.task()
-    assert said(scene, second) == ("in-line", "1 task of yours is ahead of it")
+    assert reason_of(scene, second) == ("in-line", "1 task of yours is ahead of it")
 
 
 def test_a_task_that_does_not_exist_is_explained_and_forgotten() -> None:

@@ -1,4 +1,4 @@
-"""GPUs: kept for those who ask for them, shared by fractions, whole as long as possible. And what else decides where."""
+"""GPUs: saved for tasks that ask for them, shared by fractions, whole as long as possible. And other rules of placement."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_others_of_its_kind_go_there_all_the_same() -> None:
 # ---- labels and names -----------------------------------------------------------------------------------------------
 
 
-def test_a_label_is_stronger_than_the_wish_to_keep_gpus() -> None:
+def test_a_label_is_stronger_than_saving_gpus() -> None:
     scene = Scene()
     scene.worker(cpus=64)
     task = scene.task(require={"zone": "a"})
@@ -234,7 +234,7 @@ def test_a_custom_resource_met_after_the_worker_came_is_simply_not_there() -> No
 
 
 @pytest.mark.parametrize("memory", [1, 7])
-def test_the_worker_that_keeps_the_least_room_is_taken(memory: int) -> None:
+def test_the_worker_with_the_least_left_over_is_taken(memory: int) -> None:
     scene = Scene()
     for cpus in (16, 12, 9):
         scene.worker(cpus=cpus, memory=8 * GIGABYTE)

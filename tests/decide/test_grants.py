@@ -1,4 +1,4 @@
-"""Random histories of the core: whatever happens in what order, the books stay right and nobody waits for nothing."""
+"""Random histories of the core: after any order of events the counts are right and no task waits without a reason."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ capacities = st.builds(
 labels = st.sampled_from([{}, {"zone": "a"}])
 
 
-class Books(RuleBasedStateMachine):
-    """Invariant: after every event the books equal a recount; after a plan no task that could start is left waiting."""
+class GrantsMachine(RuleBasedStateMachine):
+    """Invariant: after every event the counts equal a recount; after a plan no task that could start is left waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class Books(RuleBasedStateMachine):
                 victim = self.core.state.running[decision.task]
                 assert victim.preemptible, f"task {decision.task} never agreed to give way"
                 assert (victim.node, decision.task != decision.claimant) == (decision.node, True)
-                assert decision.claimant in self.core.state.ready, "somebody gave way for nothing"
+                assert decision.claimant in self.core.state.ready, "a task was preempted for nothing"
         if at_most == 1000:
             assert left_waiting_for_nothing(self.core) == []
 
@@ -216,8 +216,8 @@ class Books(RuleBasedStateMachine):
         audit(self.core.state)
 
 
-TestBooks = Books.TestCase
-TestBooks.settings = settings(
+TestGrants = GrantsMachine.TestCase
+TestGrants.settings = settings(
     max_examples=100,
     stateful_step_count=40,
     deadline=None,

@@ -1,4 +1,4 @@
-"""Keys counted across pools: the store has the last word, so the core only learns when asking would be in vain.
+"""Keys counted across pools: the store decides, so the core only learns when a start would certainly be refused.
 
 And keys that are cooled down, whichever way they are counted.
 """
@@ -131,7 +131,7 @@ def test_why_says_that_the_key_is_busy_across_pools() -> None:
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_a_cooled_key_lets_nobody_in_until_it_is_over(everywhere: bool) -> None:
+def test_a_cooled_key_lets_no_task_start_until_it_is_over(everywhere: bool) -> None:
     scene = Scene()
     tasks = scene.tasks(2, key="upstream", limit=2, everywhere=everywhere)
     worker = scene.worker()
@@ -166,7 +166,7 @@ def test_a_cool_down_stops_nothing_that_runs_and_outlasts_its_end() -> None:
     scene.decide()
 
 
-def test_a_key_that_was_cooled_down_after_the_plan_leaves_its_room_to_others() -> None:
+def test_a_key_that_was_cooled_down_after_the_plan_frees_its_resources() -> None:
     scene = Scene()
     late = scene.task(key="upstream")
     worker = scene.worker(cpus=1).expects(late)

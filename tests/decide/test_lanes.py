@@ -16,7 +16,7 @@ OVERNIGHT, EXPRESS = 7, 8  # lanes an operator made
 # ---- ranks ----------------------------------------------------------------------------------------------------------
 
 
-def test_normal_and_periodic_tasks_stand_in_one_line() -> None:
+def test_normal_and_periodic_tasks_share_one_queue() -> None:
     scene = Scene()
     periodic = scene.tasks(2, lane=Lane.PERIODIC, tenant=1)
     normal = scene.tasks(2, lane=Lane.NORMAL, tenant=2)
@@ -24,7 +24,7 @@ def test_normal_and_periodic_tasks_stand_in_one_line() -> None:
     scene.decide()
 
 
-def test_a_lane_nobody_told_of_yet_counts_as_normal() -> None:
+def test_an_unknown_lane_counts_as_normal() -> None:
     scene = Scene()
     unknown = scene.task(lane=OVERNIGHT, tenant=1)
     normal = scene.task(tenant=2)

@@ -1,4 +1,4 @@
-"""Concurrency keys and plan caps: how many may run at once, and that one owner's limit is nobody else's."""
+"""Concurrency keys and limits of plans: how many tasks may run at once, for each owner alone."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_a_pass_over_a_full_pool_asks_no_tenant_and_one_over_freed_room_asks_tho
     (started,) = scene.order()
     scene.order()
     entries = list(scene.core.state.ranks[2].heap)
-    assert len(entries) >= 4, "the others stand in line"
+    assert len(entries) >= 4, "the others are queued"
     assert scene.order() == []
     assert all(now is before for now, before in zip(scene.core.state.ranks[2].heap, entries, strict=True))
     scene.ends(next(task for task in first if task.id == started))
@@ -163,4 +163,4 @@ def test_heads_stay_in_order_as_more_urgent_ones_come_and_first_ones_are_cancell
     early = scene.task(start_by=320, cpus=2)
     scene.worker(cpus=16).expects(early, large[1], small[1], large[0], small[0])
     scene.decide()
-    assert scene.core.state.tenants[1].queues == {}, "nothing is left in line"
+    assert scene.core.state.tenants[1].queues == {}, "no queue is left"

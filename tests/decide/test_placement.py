@@ -1,4 +1,4 @@
-"""Where a task goes: room in every resource, labels, the tightest fit, and nodes that take nothing new."""
+"""The node of a task: free resources in every dimension, labels, the tightest fit, and nodes that take no new work."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_worker_that_comes_back_smaller_keeps_what_no_longer_fits_behind() -> 
     scene.rejoin(worker, cpus=2)
     assert worker.free.cpu_milli == 0
     scene.ends(first)
-    assert worker.free.cpu_milli == 0, "the second took the room of the first"
+    assert worker.free.cpu_milli == 0, "the second took the resources of the first"
 
 
 def test_a_start_the_store_refused_gives_its_room_back() -> None:

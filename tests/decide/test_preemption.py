@@ -229,7 +229,7 @@ def test_the_place_is_free_for_others_when_the_claimant_is_cancelled() -> None:
     scene.decide()
 
 
-def test_a_claimant_that_finds_room_elsewhere_takes_it() -> None:
+def test_a_claimant_that_fits_on_another_node_starts_there() -> None:
     scene, worker, tasks = _busy()
     urgent = scene.task(lane=Lane.URGENT, tenant=2)
     worker.asks(tasks[0])

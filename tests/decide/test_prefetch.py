@@ -126,7 +126,7 @@ def test_an_end_that_teaches_nothing_changes_no_expectation() -> None:
     scene.decide()
 
 
-def test_waiting_work_takes_the_room_that_is_freed_in_order() -> None:
+def test_prefetched_work_takes_freed_resources_in_order() -> None:
     scene = Scene()
     scene.knows("quick", milliseconds=1)
     first, second, third = scene.tasks(3, name="quick")
@@ -137,7 +137,7 @@ def test_waiting_work_takes_the_room_that_is_freed_in_order() -> None:
     assert (list(node.held), list(node.behind)) == ([second.id], [third.id])
 
 
-def test_waiting_work_that_is_taken_back_makes_way_for_what_stood_behind_it() -> None:
+def test_recalled_work_makes_way_for_the_work_behind_it() -> None:
     scene = Scene()
     scene.knows("quick", milliseconds=1)
     running = scene.task(name="quick", cpus=3, start_by=1)

@@ -98,7 +98,7 @@ def test_another_worker_is_not_kept_from_anybody() -> None:
     scene.decide()
 
 
-def test_a_more_important_lane_does_not_wait_for_a_reserved_place() -> None:
+def test_a_more_important_lane_does_not_wait_for_a_reservation() -> None:
     scene, worker, _, _ = _a_place_is_kept()
     scene.task(cap=50_000)
     scene.decide()
@@ -118,7 +118,7 @@ def test_short_work_still_waits_behind_what_runs_there() -> None:
 # ---- how many places ------------------------------------------------------------------------------------------------
 
 
-def test_one_place_is_kept_per_rank() -> None:
+def test_there_is_one_reservation_for_each_rank() -> None:
     scene, _, _, big = _a_place_is_kept()
     other = scene.worker(cpus=4).expects(running := scene.task(cpus=3, cap=2000, start_by=0, priority=9))
     scene.task(cpus=4, start_by=1)
@@ -144,7 +144,7 @@ def test_no_more_than_a_tenth_of_the_workers_is_kept_but_always_one(workers: int
     assert 1 <= len({place.node for place in scene.core.state.reservations.values()}) <= most
 
 
-def test_a_place_is_kept_only_where_labels_allow() -> None:
+def test_a_reservation_respects_labels() -> None:
     scene = Scene()
     plain, fast = scene.worker(cpus=4), scene.worker(cpus=4, labels={"disk": "ssd"})
     soon = scene.task(cpus=3, cap=10, require={})
@@ -162,7 +162,7 @@ def test_a_place_is_kept_only_where_labels_allow() -> None:
 # ---- how a place is given up ----------------------------------------------------------------------------------------
 
 
-def test_the_place_of_a_cancelled_task_is_free_at_once() -> None:
+def test_the_reservation_of_a_cancelled_task_ends_at_once() -> None:
     scene, worker, _, big = _a_place_is_kept()
     long = scene.task(cap=50_000)
     scene.decide()
@@ -172,7 +172,7 @@ def test_the_place_of_a_cancelled_task_is_free_at_once() -> None:
     assert not scene.core.state.reservations
 
 
-def test_the_place_is_free_for_others_once_its_holder_has_run() -> None:
+def test_a_reserved_node_is_free_for_others_once_its_task_has_run() -> None:
     scene, worker, running, big = _a_place_is_kept()
     long = scene.task(cap=50_000)
     scene.decide()
@@ -185,7 +185,7 @@ def test_the_place_is_free_for_others_once_its_holder_has_run() -> None:
     scene.decide()
 
 
-def test_a_holder_that_finds_room_elsewhere_takes_it_and_frees_the_place() -> None:
+def test_a_task_with_a_reservation_that_fits_on_another_node_starts_there() -> None:
     scene, worker, _, big = _a_place_is_kept()
     long = scene.task(cap=50_000)
     scene.decide()
@@ -195,7 +195,7 @@ def test_a_holder_that_finds_room_elsewhere_takes_it_and_frees_the_place() -> No
     assert new.free.cpu_milli == 0
 
 
-def test_the_place_on_a_worker_that_drains_is_looked_for_elsewhere() -> None:
+def test_a_reservation_on_a_draining_worker_moves_to_another() -> None:
     scene, worker, _, big = _a_place_is_kept()
     long = scene.task(cap=50_000)
     scene.decide()

@@ -52,7 +52,7 @@ def test_a_big_task_with_patience_starts_soon_after_its_tolerance_at_the_latest(
     assert works.started[big] <= 330
 
 
-def test_a_task_that_fits_nowhere_at_all_keeps_no_place_from_one_that_does() -> None:
+def test_a_task_that_fits_nowhere_at_all_gets_no_reservation() -> None:
     works = Clockwork([4])
     works.task(cpus=64, runs=10, start_by=LATE)
     _stream(works, until=2000)
@@ -95,7 +95,7 @@ def _a_place_is_kept(cpus: float = 4, first: float = 3, big: float = 4) -> tuple
     return scene, worker, running, scene.task(cpus=big, start_by=LATE)
 
 
-def test_a_place_kept_in_a_lane_that_was_moved_is_not_kept_for_ever() -> None:
+def test_a_reservation_of_a_lane_that_was_moved_does_not_last_for_ever() -> None:
     scene, worker, running, big = _a_place_is_kept()
     long = scene.task(cap=50_000)
     scene.decide()

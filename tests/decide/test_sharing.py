@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.decide.scene import Scene
 
 
-def test_long_calls_that_share_a_grant_are_all_sent_to_whoever_runs_one() -> None:
+def test_long_calls_that_share_a_grant_are_all_sent_to_the_node_that_runs_one() -> None:
     scene = Scene()
     scene.knows("fetch", milliseconds=5_000, calls_per_grant=4)
     tasks = scene.tasks(20, name="fetch")

@@ -1,4 +1,4 @@
-"""Caps changed while a task runs: the core and the agent hear of it once per connection, and a new connection again."""
+"""Caps changed while a task runs: the core and the agent learn it, the agent once for each connection."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ LONGEST_MS = 86_400_000
 
 
 def joined(leading: Leading, *capabilities: str) -> Session:
-    room = Resources(cpu_milli=4000, memory_bytes=10**10)
-    hello = wire.Hello(1, "n", BOOT, 0, room, {}, list(capabilities), "test")
+    capacity = Resources(cpu_milli=4000, memory_bytes=10**10)
+    hello = wire.Hello(1, "n", BOOT, 0, capacity, {}, list(capabilities), "test")
     return enter(leading.pool, NoChannel(), hello, node=leading.rows.node, draining=False)
 
 
-def told(session: Session) -> list[tuple[int, int, int]]:
+def caps_sent(session: Session) -> list[tuple[int, int, int]]:
     frames = [wire.decode_to_agent(data) for data in session.take()]
     return [cap for frame in frames if isinstance(frame, wire.Caps) for cap in frame.caps]
 
 
-async def test_a_changed_cap_is_told_once_to_every_connection_of_its_node(leading: Leading) -> None:
+async def test_a_changed_cap_is_sent_once_on_every_connection_of_its_node(leading: Leading) -> None:
     rows, pool = leading.rows, leading.pool
     task = await leading.running()
     first = joined(leading, CAPABILITY)
@@ -36,20 +36,20 @@ async def test_a_changed_cap_is_told_once_to_every_connection_of_its_node(leadin
     assert changed is not None
     for _ in range(2):
         await follow_caps(pool, rows.connection)
-    assert told(first) == [(task, 1, changed.cap_ms)]
+    assert caps_sent(first) == [(task, 1, changed.cap_ms)]
     assert pool.core.state.running[task].cap_us == changed.cap_ms * 1000
     second = joined(leading, CAPABILITY)  # the agent lost its connection, or we are the next leader
     await follow_caps(pool, rows.connection)
-    assert told(second) == [(task, 1, changed.cap_ms)]
+    assert caps_sent(second) == [(task, 1, changed.cap_ms)]
 
 
-async def test_an_agent_built_before_caps_could_change_is_told_nothing(leading: Leading) -> None:
+async def test_an_agent_built_before_caps_could_change_is_sent_nothing(leading: Leading) -> None:
     rows = leading.rows
     task = await leading.running()
     session = joined(leading)
     await change_cap(rows.connection, task, rows.tenant, by_ms=5000, to_ms=None, longest_ms=LONGEST_MS, user="ann")
     await follow_caps(leading.pool, rows.connection)
-    assert told(session) == []
+    assert caps_sent(session) == []
 
 
 async def test_a_waiting_task_with_a_new_cap_starts_only_as_its_new_version(leading: Leading) -> None:

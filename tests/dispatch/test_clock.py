@@ -1,4 +1,4 @@
-"""The leader's idea of the database's time: it stays what it was as long as that is possible."""
+"""The leader's estimate of the database's time: it changes only when it is impossible."""
 
 from __future__ import annotations
 

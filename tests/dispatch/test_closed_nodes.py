@@ -110,7 +110,7 @@ async def _gone(leading: Leading, session: Session) -> str:
     return await shown(leading)
 
 
-async def test_a_node_that_said_goodbye_has_left_until_it_is_heard_of_again(leading: Leading) -> None:
+async def test_a_node_that_ended_in_order_has_left_until_it_is_seen_again(leading: Leading) -> None:
     session, rows = joined(leading), leading.rows
     beat(leading, session, Closed.LEAVING)
     assert await _gone(leading, session) == "left"
@@ -124,7 +124,7 @@ async def test_a_node_that_is_away_without_a_goodbye_has_not_left(leading: Leadi
     assert await _gone(leading, session) == "up"
 
 
-async def test_a_node_that_goes_with_something_in_its_hands_has_not_left(leading: Leading) -> None:
+async def test_a_node_that_goes_with_a_running_attempt_has_not_left(leading: Leading) -> None:
     """It works once and dies with its one task: that is given up after its grace, as always."""
     session, pool = joined(leading), leading.pool
     pool.attempts[7] = Authorised(7, 1, leading.rows.node, session.boot, 30_000, pool.clock())
@@ -150,7 +150,7 @@ async def test_a_drained_node_that_has_left_is_shown_as_both(leading: Leading) -
     await nodes.set_draining(rows.connection, rows.node, draining=False)
 
 
-async def test_what_was_authorised_while_its_node_said_goodbye_is_not_sent_and_is_free_at_once(
+async def test_an_attempt_authorised_while_its_node_leaves_is_not_sent_and_is_free_at_once(
     leading: Leading,
 ) -> None:
     session, rows, pool = joined(leading), leading.rows, leading.pool

@@ -1,4 +1,4 @@
-"""Before a task with a key starts, its leader looks whether the key was cooled down; who may not start is in line again."""
+"""Before a task with a key starts, its leader reads whether the key was cooled down; if so, the task queues again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def _planned(leading: Leading) -> tuple[list[Start], int, int]:
     return starts, keyed, free
 
 
-async def test_a_key_that_was_cooled_down_after_the_plan_holds_its_task_back_and_frees_its_room(
+async def test_a_key_that_was_cooled_down_after_the_plan_queues_its_task_again_and_frees_its_resources(
     leading: Leading,
 ) -> None:
     starts, keyed, free = await _planned(leading)
@@ -32,12 +32,12 @@ async def test_a_key_that_was_cooled_down_after_the_plan_holds_its_task_back_and
     assert [start.task.id for start in await hold_cooled(pool, leading.connection, starts)] == [free]
     assert keyed in pool.core.state.ready
     assert leading.free_cpu_milli > before
-    assert pool.wakes.cycle.is_set(), "others may have the room at once"
+    assert pool.wakes.cycle.is_set(), "others may have the resources at once"
     assert pool.core.plan(0, 10) == []
     await concurrency_keys.cool_key(leading.rows.connection, leading.rows.tenant, "upstream", 0)
 
 
-async def test_a_task_whose_key_can_not_be_looked_up_is_in_line_again_and_the_others_go(
+async def test_a_task_whose_key_can_not_be_read_queues_again_and_the_others_start(
     leading: Leading, tmp_path: Path
 ) -> None:
     starts, keyed, free = await _planned(leading)
@@ -49,7 +49,7 @@ async def test_a_task_whose_key_can_not_be_looked_up_is_in_line_again_and_the_ot
     assert [one.task.id for one in pool.core.plan(0, 10) if isinstance(one, Start)] == [keyed]
 
 
-async def test_nobody_is_asked_where_no_task_has_a_key(leading: Leading, tmp_path: Path) -> None:
+async def test_the_database_is_not_asked_if_no_task_has_a_key(leading: Leading, tmp_path: Path) -> None:
     await leading.rows.task()
     await leading.pool.loader.poll(leading.rows.connection, 0)
     starts = [one for one in leading.pool.core.plan(0, 10) if isinstance(one, Start)]

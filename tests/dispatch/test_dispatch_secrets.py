@@ -1,4 +1,4 @@
-"""Secrets on their way to a node: one statement a batch, a sentence for each that can't be had, frames of bearable size."""
+"""Secrets for a node: one statement for a batch, a sentence for each missing secret, frames of bounded size."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_a_lost_connection_is_waited_for_and_then_resolved(leading: Leadin
     assert resolving.result() == {1: Resolved((Secret("KEPT", "the value"),))}
 
 
-async def test_who_leads_no_more_resolves_nothing(leading: Leading, keys: KeyFile) -> None:
+async def test_a_leader_whose_term_is_over_resolves_nothing(leading: Leading, keys: KeyFile) -> None:
     leading.pool.secret_keys = keys
     leading.pool.lease.end()
     assert await resolve(leading.pool, leading.connection, [(1, leading.rows.tenant, _spec("A"))]) is None

@@ -1,4 +1,4 @@
-"""Drains: what an operator wrote into a node's row reaches the core and the agent, once, and is taken back the same way."""
+"""Drains: an operator's change in a node's row reaches the core and the agent once, and so does its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def joined(leading: Leading, *, draining: bool = False) -> Session:
     return enter(leading.pool, NoChannel(), hello, node=leading.rows.node, draining=draining)
 
 
-def said(session: Session) -> list[bool]:
+def drains_sent(session: Session) -> list[bool]:
     """The drains that the agent was told of, `True` for one that is over."""
     frames = [wire.decode_to_agent(data) for data in session.take()]
     return [frame.is_over for frame in frames if isinstance(frame, wire.Drain)]
@@ -37,21 +37,21 @@ def takes_work(leading: Leading) -> bool:
     return leading.pool.core.state.nodes[leading.rows.node].open
 
 
-async def test_a_row_says_drain_and_the_agent_and_the_core_hear_it_once(leading: Leading) -> None:
+async def test_a_drain_in_the_row_reaches_the_agent_and_the_core_once(leading: Leading) -> None:
     session, rows = joined(leading), leading.rows
     await nodes.set_draining(rows.connection, rows.node, draining=True)
     for _ in range(2):
         follow_drains(leading.pool, await nodes.draining_nodes(rows.connection, leading.pool.id))
-    assert (said(session), takes_work(leading)) == ([False], False)
+    assert (drains_sent(session), takes_work(leading)) == ([False], False)
     await nodes.set_draining(rows.connection, rows.node, draining=False)
     for _ in range(2):
         follow_drains(leading.pool, await nodes.draining_nodes(rows.connection, leading.pool.id))
-    assert (said(session), takes_work(leading)) == ([True], True)
+    assert (drains_sent(session), takes_work(leading)) == ([True], True)
 
 
-async def test_a_node_that_registers_while_drained_is_told_so_at_once(leading: Leading) -> None:
+async def test_a_node_that_registers_while_drained_gets_the_drain_at_once(leading: Leading) -> None:
     session = joined(leading, draining=True)
-    assert (said(session), takes_work(leading)) == ([False], False)
+    assert (drains_sent(session), takes_work(leading)) == ([False], False)
 
 
 async def test_an_agents_restart_does_not_end_its_drain(leading: Leading) -> None:
@@ -65,17 +65,17 @@ async def test_an_agents_restart_does_not_end_its_drain(leading: Leading) -> Non
     await nodes.set_draining(rows.connection, rows.node, draining=False)
 
 
-async def test_a_node_that_nobody_has_heard_of_for_a_minute_is_told_as_lost(leading: Leading) -> None:
+async def test_a_node_that_was_silent_for_a_minute_is_shown_as_lost(leading: Leading) -> None:
     rows = leading.rows
 
-    async def told() -> str:
+    async def shown_state() -> str:
         return next(str(row["state"]) for row in await read_nodes(rows.connection) if row["id"] == rows.node)
 
-    assert await told() == "up"
+    assert await shown_state() == "up"
     await rows.connection.execute("update nodes set seen_at = now() - interval '2 minutes' where id = $1", rows.node)
-    assert await told() == "lost"
+    assert await shown_state() == "lost"
     await nodes.touch_nodes(rows.connection, [rows.node])
-    assert await told() == "up"
+    assert await shown_state() == "up"
 
 
 async def test_what_still_runs_at_a_drains_deadline_is_asked_to_stop_once_per_connection(leading: Leading) -> None:
@@ -89,7 +89,7 @@ async def test_what_still_runs_at_a_drains_deadline_is_asked_to_stop_once_per_co
     for _ in range(2):
         follow_drains(pool, await nodes.draining_nodes(rows.connection, pool.id))
     assert told_to_stop(session) == [([(7, 1)], "drain")]
-    again = joined(leading, draining=True)  # what was said last may have been lost with the connection
+    again = joined(leading, draining=True)  # the last frame may have been lost with the connection
     follow_drains(pool, await nodes.draining_nodes(rows.connection, pool.id))
     assert told_to_stop(again) == [([(7, 1)], "drain")]
     await nodes.set_draining(rows.connection, rows.node, draining=False)
@@ -101,7 +101,7 @@ def told_to_stop(session: Session) -> list[tuple[list[tuple[int, int]], str]]:
 
 
 async def test_a_start_planned_before_a_drain_is_not_authorised_and_goes_elsewhere(leading: Leading) -> None:
-    """The leader has not heard of the drain; the operator has heard that the node takes nothing new (R39)."""
+    """The leader does not know of the drain yet; the operator was told that the node takes no new work (R39)."""
     session, rows, pool = joined(leading), leading.rows, leading.pool
     task = await rows.task()
     await pool.loader.poll(rows.connection, 0)
@@ -111,8 +111,8 @@ async def test_a_start_planned_before_a_drain_is_not_authorised_and_goes_elsewhe
     try:
         await _authorise_and_send(pool, leading.connection, starts)
         assert pool.attempts == {}
-        assert (said(session), takes_work(leading)) == ([False], False)
-        assert task in pool.core.state.ready, "in line again at once, for another node"
+        assert (drains_sent(session), takes_work(leading)) == ([False], False)
+        assert task in pool.core.state.ready, "queued again at once, for another node"
         assert pool.core.plan(0, 10) == []
     finally:
         await nodes.set_draining(rows.connection, rows.node, draining=False)

@@ -1,4 +1,4 @@
-"""Loading: memory holds the front of each tenant's queue, bounded; the rest is found when there is room for it."""
+"""Loading: memory holds the bounded front of each tenant's queue; the rest is read as the front starts."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_a_new_task_behind_a_full_memory_stays_in_the_database_until_its_t
     assert _ready(leading, leading.rows.tenant) == [last]
 
 
-async def test_a_hint_from_another_node_makes_the_leader_look_again(leading: Leading) -> None:
+async def test_a_hint_from_another_node_makes_the_leader_read_again(leading: Leading) -> None:
     loader = Loader(leading.pool.core, 1, ready_limit=SHARE)
     first = await leading.rows.task()
     await loader.poll(leading.rows.connection, 0)

@@ -1,4 +1,4 @@
-"""What a leader keeps for others: how long work takes, written when it has changed enough to matter."""
+"""Run times that a leader saves for others: written when they have changed enough to matter."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.dispatch.leading import Leading
 from tests.store.rows import BOOT
 
 
-async def test_a_result_frees_its_room_at_once_and_is_settled_in_the_next_batch(leading: Leading) -> None:
+async def test_a_result_frees_its_resources_at_once_and_is_settled_in_the_next_batch(leading: Leading) -> None:
     task = await leading.running()
     assert leading.free_cpu_milli == 3000
     leading.pool.report(Result(task, 1, Outcome.OK, 5000), BOOT)
@@ -90,7 +90,7 @@ async def test_a_leader_whose_term_is_over_stops_settling_and_keeps_the_report(l
     assert await leading.rows.state(task) is State.RUNNING
 
 
-async def test_children_of_a_cascade_follow_one_after_the_other(leading: Leading) -> None:
+async def test_dependents_of_a_cascade_follow_one_after_the_other(leading: Leading) -> None:
     parent = await leading.running()
     child = await leading.rows.task(after=(parent,))
     grandchild = await leading.rows.task(after=(child,))
@@ -99,7 +99,7 @@ async def test_children_of_a_cascade_follow_one_after_the_other(leading: Leading
     assert leading.ended == [(parent, State.FAILED), (child, State.SKIPPED), (grandchild, State.SKIPPED)]
 
 
-async def test_a_released_child_is_in_memory_at_once(leading: Leading) -> None:
+async def test_a_released_dependent_is_in_memory_at_once(leading: Leading) -> None:
     parent = await leading.running()
     child = await leading.rows.task(after=(parent,))
     await leading.pool.loader.poll(leading.rows.connection, 0)

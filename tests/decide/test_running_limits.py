@@ -1,4 +1,4 @@
-"""Caps: a tenant's running tasks and resources, a key's, the pool's. Never exceeded, also right after a failover."""
+"""Limits of running tasks and resources: of a tenant, a key, the pool. Never exceeded, also right after a failover."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITED = Policy(pool_running_limit=3)
 # ---- a tenant's -----------------------------------------------------------------------------------------------------
 
 
-def test_a_tenant_runs_no_more_tasks_than_its_plan_says() -> None:
+def test_a_tenant_runs_no_more_tasks_than_its_plan_allows() -> None:
     scene = Scene()
     scene.tenant(1, running=2)
     tasks = scene.tasks(5)
@@ -30,7 +30,7 @@ def test_a_tenant_runs_no_more_tasks_than_its_plan_says() -> None:
     scene.decide()
 
 
-def test_a_full_tenant_holds_up_nobody_else() -> None:
+def test_a_tenant_at_its_limit_does_not_hold_up_others() -> None:
     scene = Scene()
     scene.tenant(1, running=1)
     capped, other = scene.tasks(3), scene.tasks(3, tenant=2)
@@ -38,7 +38,7 @@ def test_a_full_tenant_holds_up_nobody_else() -> None:
     scene.decide()
 
 
-def test_a_cap_counts_over_all_lanes() -> None:
+def test_a_limit_counts_over_all_lanes() -> None:
     scene = Scene()
     scene.tenant(1, running=2)
     normal = scene.tasks(2)
@@ -47,7 +47,7 @@ def test_a_cap_counts_over_all_lanes() -> None:
     scene.decide()
 
 
-def test_a_cap_on_memory_lets_through_what_needs_none() -> None:
+def test_a_memory_limit_lets_tasks_without_memory_start() -> None:
     scene = Scene()
     scene.tenant(1, memory=4 * GIGABYTE)
     large = scene.tasks(2, memory=3 * GIGABYTE)
@@ -56,7 +56,7 @@ def test_a_cap_on_memory_lets_through_what_needs_none() -> None:
     scene.decide()
 
 
-def test_what_was_refused_by_the_store_gives_its_place_under_the_cap_back() -> None:
+def test_a_start_that_the_store_refused_no_longer_counts_towards_the_limit() -> None:
     scene = Scene()
     scene.tenant(1, running=1)
     tasks = scene.tasks(2)
@@ -67,7 +67,7 @@ def test_what_was_refused_by_the_store_gives_its_place_under_the_cap_back() -> N
     scene.decide()
 
 
-def test_a_lowered_cap_stops_new_starts_and_nothing_that_runs() -> None:
+def test_a_lowered_limit_stops_new_starts_and_no_running_task() -> None:
     scene = Scene()
     scene.tenant(1, running=4)
     tasks = scene.tasks(6)
@@ -81,7 +81,7 @@ def test_a_lowered_cap_stops_new_starts_and_nothing_that_runs() -> None:
     scene.decide()
 
 
-def test_a_task_with_a_place_kept_for_it_obeys_its_tenants_cap() -> None:
+def test_a_task_with_a_reservation_obeys_its_tenants_limit() -> None:
     scene = Scene()
     blocker = scene.task(tenant=2, cpus=3, cap=1000)
     scene.worker(cpus=4).expects(blocker)
@@ -110,7 +110,7 @@ def test_a_key_is_one_over_all_lanes_and_shapes() -> None:
     scene.decide()
 
 
-def test_a_key_and_a_cap_are_both_obeyed() -> None:
+def test_a_key_and_a_tenants_limit_are_both_obeyed() -> None:
     scene = Scene()
     scene.tenant(1, running=3)
     keyed = scene.tasks(3, key="two", limit=2)
@@ -133,7 +133,7 @@ def test_a_key_is_held_by_a_task_that_waits_behind_another() -> None:
 # ---- the pool's -----------------------------------------------------------------------------------------------------
 
 
-def test_a_pool_runs_no_more_tasks_than_its_operator_said() -> None:
+def test_a_pool_runs_no_more_tasks_than_its_operator_allows() -> None:
     scene = Scene(LIMITED)
     tasks = scene.tasks(6, tenant=1) + scene.tasks(6, tenant=2)
     scene.worker(cpus=64)
@@ -144,7 +144,7 @@ def test_a_pool_runs_no_more_tasks_than_its_operator_said() -> None:
     assert len(scene.core.state.ready) == len(tasks) - 4
 
 
-def test_a_pools_limit_counts_what_waits_behind_too() -> None:
+def test_a_pools_limit_counts_prefetched_tasks_too() -> None:
     scene = Scene(LIMITED)
     scene.knows("quick", milliseconds=1)
     tasks = scene.tasks(6, name="quick")
@@ -152,7 +152,7 @@ def test_a_pools_limit_counts_what_waits_behind_too() -> None:
     scene.decide()
 
 
-def test_a_pools_limit_holds_for_urgent_work_and_for_kept_places() -> None:
+def test_a_pools_limit_holds_for_urgent_work_and_for_reservations() -> None:
     scene = Scene(replace(LIMITED, pool_running_limit=1))
     blocker = scene.task(cpus=3, cap=1000)
     scene.worker(cpus=4).expects(blocker)
@@ -178,7 +178,7 @@ def test_a_raised_limit_counts_from_the_next_plan_on() -> None:
 # ---- after a failover -----------------------------------------------------------------------------------------------
 
 
-def test_a_new_leader_keeps_every_cap_from_its_first_plan_on() -> None:
+def test_a_new_leader_keeps_every_limit_from_its_first_plan_on() -> None:
     scene = Scene(replace(LIMITED, pool_running_limit=5))
     scene.tenant(1, running=2)
     scene.tenant(2, cpus=3)
@@ -219,7 +219,7 @@ events = st.lists(
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(history=events, pool=st.sampled_from([None, 4, 9]))
-def test_no_plan_ever_goes_beyond_a_cap(history: list[tuple[str, int, str | None, int]], pool: int | None) -> None:
+def test_no_plan_ever_exceeds_a_limit(history: list[tuple[str, int, str | None, int]], pool: int | None) -> None:
     """Invariant: a plan starts nothing where a cap is reached, even if what an earlier leader left is beyond it."""
     scene = Scene(Policy(pool_running_limit=pool))
     scene.tenant(1, running=2)
@@ -254,7 +254,7 @@ def _obeys(scene: Scene, owners: dict[int, ReadyTask], before: set[int], pool: i
             assert len(same) <= 2, f"key {task.concurrency_key} of tenant {task.tenant} is held by {len(same)}"
 
 
-def test_a_task_whose_place_was_kept_waits_too_while_the_pool_runs_all_it_may() -> None:
+def test_a_task_with_a_reservation_waits_while_the_pool_is_at_its_running_limit() -> None:
     scene = Scene()
     blocker = scene.task(tenant=2, cpus=3, cap=1000)
     worker = scene.worker(cpus=4).expects(blocker)
@@ -273,7 +273,7 @@ def test_a_task_whose_place_was_kept_waits_too_while_the_pool_runs_all_it_may() 
     scene.decide()
 
 
-def test_a_place_kept_for_a_tenant_at_its_cap_is_free_for_others() -> None:
+def test_a_node_reserved_for_a_tenant_at_its_limit_is_free_for_others() -> None:
     scene = Scene()
     blocker = scene.task(tenant=2, cpus=3, cap=1000)
     worker = scene.worker(cpus=4).expects(blocker)
@@ -287,7 +287,7 @@ def test_a_place_kept_for_a_tenant_at_its_cap_is_free_for_others() -> None:
     scene.decide()
 
 
-def test_a_place_kept_for_a_task_whose_key_is_full_is_free_for_others() -> None:
+def test_a_node_reserved_for_a_task_whose_key_is_full_is_free_for_others() -> None:
     scene = Scene()
     blocker = scene.task(tenant=2, cpus=3, cap=1000)
     worker = scene.worker(cpus=4).expects(blocker)
