@@ -4,7 +4,7 @@ A name is imported when it is first used (PEP 562), so that `import rota` is che
 of the package imports names from here, except the CLI for the version: this file names every layer.
 """
 
-# ruff: noqa: F401 (the imports below are for type checkers; a program imports through `_HOMES`)
+# The imports below are for type checkers (`as` exports a name); a program imports through `_HOMES`.
 from __future__ import annotations
 
 import importlib
@@ -12,37 +12,37 @@ import importlib
 TYPE_CHECKING = False  # type checkers take it for True; importing typing costs every small process 2 MB
 
 if TYPE_CHECKING:
-    from rota.client._async.client import AsyncClient
-    from rota.client._async.handle import AsyncTaskHandle
-    from rota.client._sync.client import Client
-    from rota.client._sync.handle import TaskHandle
-    from rota.client.errors import (
-        ConfigurationError,
-        LimitExceeded,
-        ManifestError,
-        ManifestFault,
-        ManifestRefused,
-        NotFound,
-        Refused,
-        ResultMismatch,
-        RotaError,
-        ServerFault,
-        TaskCancelled,
-        TaskExpired,
-        TaskFailed,
-        TaskLost,
-        TaskSkipped,
-        TaskTimedOut,
-        Unauthorized,
-        Unreachable,
-        WaitTimeout,
-    )
-    from rota.client.functions import TaskFunction, task
-    from rota.client.graph import Graph
-    from rota.client.options import TaskOptions, TaskSpec
-    from rota.execute.child.checkpoint import CheckpointError
-    from rota.execute.child.context import current
-    from rota.model.once import OnceError
+    from rota.client._async.client import AsyncClient as AsyncClient
+    from rota.client._async.handle import AsyncTaskHandle as AsyncTaskHandle
+    from rota.client._sync.client import Client as Client
+    from rota.client._sync.handle import TaskHandle as TaskHandle
+    from rota.client.errors import ConfigurationError as ConfigurationError
+    from rota.client.errors import LimitExceeded as LimitExceeded
+    from rota.client.errors import ManifestError as ManifestError
+    from rota.client.errors import ManifestFault as ManifestFault
+    from rota.client.errors import ManifestRefused as ManifestRefused
+    from rota.client.errors import NotFound as NotFound
+    from rota.client.errors import Refused as Refused
+    from rota.client.errors import ResultMismatch as ResultMismatch
+    from rota.client.errors import RotaError as RotaError
+    from rota.client.errors import ServerFault as ServerFault
+    from rota.client.errors import TaskCancelled as TaskCancelled
+    from rota.client.errors import TaskExpired as TaskExpired
+    from rota.client.errors import TaskFailed as TaskFailed
+    from rota.client.errors import TaskLost as TaskLost
+    from rota.client.errors import TaskSkipped as TaskSkipped
+    from rota.client.errors import TaskTimedOut as TaskTimedOut
+    from rota.client.errors import Unauthorized as Unauthorized
+    from rota.client.errors import Unreachable as Unreachable
+    from rota.client.errors import WaitTimeout as WaitTimeout
+    from rota.client.functions import TaskFunction as TaskFunction
+    from rota.client.functions import task as task
+    from rota.client.graph import Graph as Graph
+    from rota.client.options import TaskOptions as TaskOptions
+    from rota.client.options import TaskSpec as TaskSpec
+    from rota.execute.child.checkpoint import CheckpointError as CheckpointError
+    from rota.execute.child.context import current as current
+    from rota.model.once import OnceError as OnceError
 
 __version__ = "0.1.0"
 

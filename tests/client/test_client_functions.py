@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import rota
 from rota import Client, task
 from tests.client.stub_server import Reply, StubServer
 
@@ -104,3 +106,12 @@ def test_importing_rota_and_task_functions_imports_no_http() -> None:
     program = "import sys, rota; from rota import task; print('httpx' in sys.modules, 'asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout == "False False\n"
+
+
+def test_type_checkers_and_programs_find_the_same_public_names() -> None:
+    [block] = [node for node in ast.parse(inspect.getsource(rota)).body if isinstance(node, ast.If)]
+    exported = {
+        name.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for name in node.names
+    }
+    assert exported == rota._HOMES
+    assert all(getattr(rota, name) is not None for name in rota.__all__)
