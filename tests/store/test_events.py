@@ -102,13 +102,13 @@ async def test_a_late_task_is_told_once_whether_it_waits_or_starts(rows: Rows) -
     nobody_said = await rows.task()
     overdue = [waits, starts, nobody_said]
     await rows.connection.execute("update queue set start_by = now() - interval '1 s' where id = $1", waits)
-    while await events.tell_late(rows.connection):
+    while await events.record_late(rows.connection):
         pass
     await rows.connection.execute("update queue set start_by = now() - interval '1 s' where id = any($1)", overdue)
     await rows.start(fence, *overdue, in_time)
     found = [event for event in await told(rows) if event.type is EventType.LATE]
     assert [event.task for event in found] == [waits, starts]
-    assert await events.tell_late(rows.connection) == 0
+    assert await events.record_late(rows.connection) == 0
 
 
 async def test_a_listener_sees_its_own_tenant_alone(rows: Rows) -> None:
@@ -125,7 +125,7 @@ async def test_reading_the_log_keeps_to_its_index(rows: Rows) -> None:
     await rows.running(fence)
     explained = Explained(rows.connection)
     await events.read_events(explained, rows.tenant, OLDEST)  # type: ignore[arg-type]
-    await events.tell_late(explained)  # type: ignore[arg-type]
+    await events.record_late(explained)  # type: ignore[arg-type]
     assert {kind for kind, table, ran in explained.scans() if ran and table.startswith(("events", "tasks", "queue"))} <= {
         "Index Scan", "Index Only Scan", "Tid Scan"
     }  # fmt: skip

@@ -54,7 +54,7 @@ async def test_the_end_says_when_to_try_again_and_is_told_once(rows: Rows) -> No
     tasks = [await rows.task(tolerance=600, expires=True) for _ in range(20)]
     hasty = await rows.task(tolerance=0, expires=True)
     await rows.connection.execute(PAST, [*tasks, hasty])
-    while await events.tell_late(rows.connection):
+    while await events.record_late(rows.connection):
         pass
     await expire_all(rows)
     told = [one for one in (await events.read_events(rows.connection, rows.tenant, OLDEST)).events]

@@ -108,7 +108,7 @@ class Events:
             await asyncio.sleep(LATE_SECONDS)
             try:
                 async with self._database.engine() as connection:
-                    while await events.tell_late(connection) == events.MOST_LATE:
+                    while await events.record_late(connection) == events.MOST_LATE:
                         pass
             except Problem as error:
                 log.debug("events.database_away", error=error.detail)

@@ -1,1 +1,5 @@
-"""Settling: how an attempt's end becomes the task's fate, and one batch that writes it."""
+"""Runs in the server process, in the leader of a pool.
+
+It owns the verdict on an ended attempt (`verdict.py`, pure) and the batch that writes it with all consequences
+(`settlement.py`). It must never write without the fence, nor let a late or repeated result change a task.
+"""

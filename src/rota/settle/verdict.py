@@ -1,4 +1,4 @@
-"""The verdict: what an attempt's outcome means for its task. Pure: decided as a value, written once elsewhere."""
+"""The verdict: what the outcome of an attempt means for its task. Pure; `settlement.py` writes it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from rota.model.attempt import Outcome
 from rota.model.request.retry_rules import Rule, ruling
 from rota.model.task import Lane, State
 
-MOST_LOSSES = 3  # worker losses before a task is taken for poison
-LONGEST_WISH_MS = 30 * 86_400_000  # a task may ask to be tried again so late
+MOST_LOSSES = 3  # worker losses after which a task counts as poison
+LONGEST_RETRY_MS = 30 * 86_400_000  # the longest delay that a task may ask for
 
-# These end an attempt without it being the task's doing: they use up no attempt.
+# Not caused by the task: they use up no attempt.
 FREE = frozenset({Outcome.RECALLED, Outcome.DISRUPTED})
-# The ends that a task's own rules tell apart; all others are not its doing, or its own wish.
+# The outcomes to which the task's own retry rules apply.
 RULED = frozenset({Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED, Outcome.CRASHED})
-# Trying the same thing again can't help.
+# A retry can't help.
 HOPELESS = frozenset({Outcome.BAD_RESULT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempted:
-    """A task whose attempt ended: the row as it is now, locked."""
+    """A task whose attempt has ended: its locked row."""
 
     task: int
     number: int
@@ -31,11 +31,11 @@ class Attempted:
     cancel_requested: bool
     pause_requested: bool
     lane: int
-    promotes: bool  # somebody gave it a tolerance, and its lane lets that promote it
+    promotes: bool  # it has a tolerance of its own, and its lane promotes
     start_by_us: int
     backoff_ms: int
     backoff_limit_ms: int
-    rules: tuple[Rule, ...] = ()  # its owner's, on what is worth another attempt
+    rules: tuple[Rule, ...] = ()  # its owner's retry rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Due again: at once when `wake_us` is None. `paused`: not before its owner says so."""
+    """The task is due again, at once if `wake_us` is None. `paused`: only after its owner resumes it."""
 
     used: int
     losses: int
@@ -68,10 +68,10 @@ def judge(
     exit_code: int | None = None,
     error: str | None = None,
 ) -> Verdict:
-    """What becomes of the task. `message` is the outcome in one sentence, for people.
+    """Decides the fate of the task. `message` is the outcome in one sentence, for people.
 
-    `retry_in_ms` is its own wish, or its node's. `exit_code` and `error` (an exception's name) are what its rules tell
-    ends apart by.
+    `retry_in_ms` is the delay that the task or its node asks for. The task's retry rules match `exit_code` and `error`
+    (the name of an exception).
     """
     worth, delay_ms = True, retry_in_ms
     if attempted.rules and outcome in RULED:
@@ -90,8 +90,8 @@ def _judge(
     if outcome is Outcome.CANCELLED or attempted.cancel_requested:
         return End(State.CANCELLED, "cancelled by its owner while running")
     if outcome in FREE:
-        # Its node may say that it should wait: a disk that the task itself fills is not free at once.
-        later_us = None if retry_in_ms is None else now_us + 1000 * min(max(retry_in_ms, 0), LONGEST_WISH_MS)
+        # The node may ask for a delay: a disk that the task fills is not free at once.
+        later_us = None if retry_in_ms is None else now_us + 1000 * min(max(retry_in_ms, 0), LONGEST_RETRY_MS)
         return Again(attempted.used, attempted.losses, later_us, attempted.lane)
     if outcome is Outcome.LOST:
         losses = attempted.losses + 1
@@ -103,21 +103,21 @@ def _judge(
         spent = f"attempt {used} of {attempted.attempts}: " if attempted.attempts > 1 else ""
         why = "; by its rules that is not retried" if not worth and used < attempted.attempts else ""
         if outcome is Outcome.RETRY:
-            why = "; no attempts are left"  # it asked for another, so its own words alone would promise one
+            why = "; no attempts are left"  # the message alone would promise another attempt
         return End(State.FAILED, f"{spent}{message}{why}")
-    wait_ms = backoff_ms(attempted, used) if retry_in_ms is None else min(max(retry_in_ms, 0), LONGEST_WISH_MS)
+    wait_ms = backoff_ms(attempted, used) if retry_in_ms is None else min(max(retry_in_ms, 0), LONGEST_RETRY_MS)
     wake_us = now_us + 1000 * wait_ms
     rises = attempted.promotes and wake_us > attempted.start_by_us
     return Again(used, attempted.losses, wake_us, risen(attempted.lane) if rises else attempted.lane)
 
 
 def risen(lane: int) -> int:
-    """One level up: ordinary work becomes urgent, work for quiet times (and of an operator's own lanes) ordinary."""
+    """The next lane up: urgent for the default lanes, normal for off-peak and the operators' own lanes."""
     return Lane.URGENT if lane in (Lane.URGENT, Lane.NORMAL, Lane.PERIODIC) else Lane.NORMAL
 
 
 def backoff_ms(attempted: Attempted, used: int) -> int:
-    """Doubles from the first retry on, bounded, with up to a quarter of jitter drawn from the task's own id."""
+    """Doubles with each retry up to a limit, minus up to a quarter of jitter derived from the task's id."""
     whole = min(attempted.backoff_ms << min(used - 1, 30), attempted.backoff_limit_ms)
     spread = (attempted.task * 2_654_435_761 + attempted.number * 40_503) % 1000
     return whole - whole * spread // 4000

@@ -1,8 +1,8 @@
-"""Artifacts as rows: whose bytes are where. The object comes before its row and goes after it.
+"""Artifacts as rows: the owner and the object key of stored bytes. An object exists before its row and after it.
 
-Before an upload begins its key is written into `loose_objects`; the transaction that makes the artifact takes it out
-again. A removal is the reverse. So an object without an owner is always listed there, whoever died when, and
-`claim_loose` finds it. Removing waits for whoever locked the artifact to name it in a task (`lock_artifacts`).
+Before an upload begins, its key is written into `loose_objects`; the transaction that inserts the artifact deletes it
+there. A removal is the reverse. So `loose_objects` lists every object without an owner, whichever process dies, and
+`claim_loose` finds it. A removal waits for transactions that name the artifact in a task (`lock_artifacts`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class ArtifactRow:
     object_key: str
     created_by: str
     created_at: datetime
-    kept_until: datetime | None  # None: for ever
+    kept_until: datetime | None  # None: forever
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewObject:
-    """Bytes that are in the store already, under a key that is still loose."""
+    """Bytes that are in the object store under a key that is still loose."""
 
     tenant: int
     sha256: bytes
@@ -44,12 +44,12 @@ class NewObject:
     object_key: str
     name: str  # empty: none was given
     created_by: str
-    kept_for: timedelta | None  # None: for ever
-    storage_bytes: int | None  # what the tenant's plan keeps at most
+    kept_for: timedelta | None  # None: forever
+    storage_bytes: int | None  # the limit of the tenant's plan
 
 
 class StorageFull(Exception):
-    """It would be more than the tenant's plan keeps; `used_bytes` are there now."""
+    """The object exceeds the storage limit of the tenant's plan, of which `used_bytes` are in use."""
 
     def __init__(self, used_bytes: int) -> None:
         super().__init__(f"{used_bytes} bytes are stored")
@@ -57,7 +57,7 @@ class StorageFull(Exception):
 
 
 class UploadForgotten(Exception):
-    """The key is no longer loose: the sweeper took it for one that nobody would finish."""
+    """The key is no longer loose: the sweeper has removed it as an abandoned upload."""
 
 
 class InUse(Exception):
@@ -77,14 +77,14 @@ async def list_artifacts(connection: AnyConnection, tenant: int, *, before: int,
 
 
 async def find_artifacts(connection: AnyConnection, tenant: int, digits: str) -> list[ArtifactRow]:
-    """Those whose digest begins with the digits: none, the one, or two to say that there are several."""
+    """The artifacts whose digest begins with the digits: none, one, or two if it is ambiguous."""
     low, high = prefix_range(digits)
     rows = await connection.fetch(sql("artifacts/find_artifacts"), tenant, low, high)
     return [ArtifactRow(*row) for row in rows]
 
 
 async def find_many(connection: AnyConnection, tenant: int, prefixes: Sequence[str]) -> dict[str, list[ArtifactRow]]:
-    """The same for many at once, by the digits asked for."""
+    """`find_artifacts` for many prefixes at once."""
     ranges = [prefix_range(digits) for digits in prefixes]
     rows = await connection.fetch(sql("artifacts/find_many"), tenant, list(prefixes), *columns(ranges, 0, 1))
     found: dict[str, list[ArtifactRow]] = {digits: [] for digits in prefixes}
@@ -99,7 +99,7 @@ async def storage_used(connection: AnyConnection, tenant: int) -> int:
 
 
 async def lock_artifacts(connection: AnyConnection, tenant: int, digests: Sequence[bytes]) -> set[bytes]:
-    """Which of these the tenant has. Until the transaction ends none of them can be removed."""
+    """The digests that the tenant has. Until the transaction ends, none of them can be removed."""
     rows = await connection.fetch(sql("artifacts/lock_artifacts"), tenant, list(digests))
     return {row["sha256"] for row in rows}
 
@@ -107,7 +107,7 @@ async def lock_artifacts(connection: AnyConnection, tenant: int, digests: Sequen
 async def lock_artifacts_of_many(
     connection: AnyConnection, named: Sequence[tuple[int, bytes]]
 ) -> dict[tuple[int, bytes], str]:
-    """The same for many tenants at once: (tenant, digest) → what its owner called it."""
+    """`lock_artifacts` for many tenants at once: (tenant, digest) → the name its owner gave it."""
     rows = await connection.fetch(sql("artifacts/lock_artifacts_of_many"), *columns(named, 0, 1))
     return {(row["tenant"], row["sha256"]): row["name"] for row in rows}
 
@@ -116,13 +116,13 @@ async def lock_artifacts_of_many(
 
 
 async def announce(connection: AnyConnection, object_key: str, *, within: timedelta) -> None:
-    """Before the first byte is written: whatever becomes of the upload, its object will be found."""
+    """Lists the key as loose before the first byte is written, so that an abandoned upload is found."""
     await connection.execute(sql("artifacts/announce"), object_key, within)
 
 
 async def keep(connection: AnyConnection, new: NewObject) -> tuple[ArtifactRow, bool]:
-    """Makes the artifact, in the caller's transaction. False: the tenant had these bytes, the object stays loose."""
-    await _make_room(connection, new)
+    """Inserts the artifact in the caller's transaction. False: the tenant has these bytes; the object stays loose."""
+    await _check_storage(connection, new)
     row = await connection.fetchrow(
         sql("artifacts/keep_artifact"),
         new.tenant,
@@ -141,8 +141,8 @@ async def keep(connection: AnyConnection, new: NewObject) -> tuple[ArtifactRow, 
     return kept, False
 
 
-async def _make_room(connection: AnyConnection, new: NewObject) -> None:
-    """Uploads of a tenant with a limit are let in one by one, so that together they can't pass it."""
+async def _check_storage(connection: AnyConnection, new: NewObject) -> None:
+    """Serialises the uploads of a tenant with a limit, so that together they can't exceed it."""
     if new.storage_bytes is None:
         return
     await connection.execute(sql("artifacts/lock_storage"), _STORAGE_LOCK, new.tenant)
@@ -153,7 +153,7 @@ async def _make_room(connection: AnyConnection, new: NewObject) -> None:
 
 
 async def take_up(connection: AnyConnection, object_key: str) -> None:
-    """The object has an owner now, in the same transaction."""
+    """Takes the key off the list of loose objects: its owner is written in the same transaction."""
     if await connection.fetchval(sql("artifacts/take_up"), object_key) is None:
         raise UploadForgotten(object_key)
 
@@ -163,7 +163,7 @@ async def take_up(connection: AnyConnection, object_key: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """An attempt that is running right now, on the very agent that asks."""
+    """The owner of an attempt that runs on the agent that asks."""
 
     tenant: int
     user: str
@@ -183,7 +183,7 @@ class AttemptObject:
 
 
 async def find_holder(connection: AnyConnection, *, task: int, attempt: int, boot: int) -> Holder | None:
-    """None unless this attempt runs on the agent with this boot number, which nobody else knows."""
+    """None unless the attempt runs on the agent with this boot number, which no other agent knows."""
     row = await connection.fetchrow(sql("artifacts/find_holder"), task, attempt, boot)
     return None if row is None else Holder(*row)
 
@@ -197,14 +197,14 @@ async def named_artifact(connection: AnyConnection, *, task: int, tenant: int, d
 async def keep_for_attempt(
     connection: AnyConnection, new: NewObject, *, task: int, attempt: int, purpose: str, artifact: bool
 ) -> tuple[AttemptObject, str | None]:
-    """Notes what an attempt stored, in a transaction of the caller's. What had that name before becomes loose: its key.
+    """Records an object of an attempt, in the caller's transaction. Returns also the key of the object it replaces.
 
-    `artifact`: the bytes are the tenant's artifact already, made by `keep` in the same transaction.
+    The replaced object becomes loose. `artifact`: `keep` has made the bytes an artifact in the same transaction.
     """
-    # Two stores under one name, one of them a repetition that overtook the other: each must see what it replaces.
+    # A repeated store may overtake the first one: each must see the object that it replaces.
     await connection.execute(sql("artifacts/lock_attempt_objects"), _TASK_LOCK, task)
     if not artifact:
-        await _make_room(connection, new)
+        await _check_storage(connection, new)
         await take_up(connection, new.object_key)
     row = await connection.fetchrow(
         sql("artifacts/keep_attempt_object"),
@@ -224,13 +224,13 @@ async def keep_for_attempt(
 async def list_attempt_objects(
     connection: AnyConnection, *, task: int, tenant: int, purpose: str | None = None, limit: int = 1000
 ) -> list[AttemptObject]:
-    """What the task's attempts stored, newest first."""
+    """The objects of the task's attempts, newest first."""
     rows = await connection.fetch(sql("artifacts/list_attempt_objects"), task, tenant, purpose, limit)
     return [AttemptObject(*row) for row in rows]
 
 
 async def task_outputs(connection: AnyConnection, *, task: int, tenant: int, attempt: int) -> list[AttemptObject]:
-    """What the attempt left, by name; those whose artifact was removed since are not among them."""
+    """The outputs of the attempt by name, without those whose artifact was removed."""
     rows = await connection.fetch(sql("artifacts/task_outputs"), task, tenant, attempt)
     return [AttemptObject(*row) for row in rows]
 
@@ -238,7 +238,7 @@ async def task_outputs(connection: AnyConnection, *, task: int, tenant: int, att
 async def find_attempt_object(
     connection: AnyConnection, *, task: int, tenant: int, number: int
 ) -> tuple[AttemptObject, str] | None:
-    """The object and the key its bytes are under."""
+    """The object and the key of its bytes."""
     row = await connection.fetchrow(sql("artifacts/find_attempt_object"), task, tenant, number)
     if row is None or row["found"] is None:
         return None
@@ -248,7 +248,7 @@ async def find_attempt_object(
 async def drop_older(
     connection: AnyConnection, *, task: int, purpose: str, keeping: int, damaged: Sequence[int] = ()
 ) -> list[str]:
-    """Makes all but the newest few loose, and those of the task that are damaged; their keys."""
+    """Makes the damaged objects and all but the newest `keeping` loose. Returns their keys."""
     rows = await connection.fetch(sql("artifacts/drop_older_objects"), task, purpose, keeping, list(damaged))
     return [row["object_key"] for row in rows]
 
@@ -257,7 +257,7 @@ async def drop_older(
 
 
 async def remove_artifact(connection: AnyConnection, tenant: int, digest: bytes) -> str | None:
-    """Takes the row away and makes its object loose; the key. None: there is none. Raises `InUse`."""
+    """Deletes the row and makes its object loose. Returns the key; None: there is no such artifact. Raises `InUse`."""
     async with connection.transaction():
         locked = await connection.fetchval(sql("artifacts/lock_artifact"), tenant, digest)
         if locked is None:
@@ -270,7 +270,7 @@ async def remove_artifact(connection: AnyConnection, tenant: int, digest: bytes)
 
 
 async def _user_of(connection: AnyConnection, tenant: int, digest: bytes) -> str | None:
-    """Who still needs it, in words."""
+    """The task or schedule that names the artifact, for an error message."""
     task = await connection.fetchval(sql("artifacts/task_naming_artifact"), tenant, digest)
     if task is not None:
         return f"task {task}, which has not ended,"
@@ -279,10 +279,7 @@ async def _user_of(connection: AnyConnection, tenant: int, digest: bytes) -> str
 
 
 async def expire_artifacts(connection: AnyConnection, *, at_most: int) -> int:
-    """Removes what is kept no longer, unless a live task or a schedule names it: that is looked at again later.
-
-    How many went.
-    """
+    """Removes expired artifacts and returns their number. One that a live task or a schedule names is kept longer."""
     async with connection.transaction():
         due: list[asyncpg.Record] = await connection.fetch(sql("artifacts/expired_artifacts"), at_most)
         gone = 0
@@ -298,16 +295,16 @@ async def expire_artifacts(connection: AnyConnection, *, at_most: int) -> int:
 
 
 async def expire_attempt_objects(connection: AnyConnection, *, kept_for: timedelta | None, at_most: int) -> int:
-    """Checkpoints of ended tasks, and what attempts stored longer ago than is kept (None: for ever). How many went."""
+    """Removes checkpoints of ended tasks, and objects older than `kept_for` if it is given. Returns the number."""
     return len(await connection.fetch(sql("artifacts/expire_attempt_objects"), kept_for, at_most))
 
 
 async def claim_loose(connection: AnyConnection, *, at_most: int, for_seconds: float) -> list[str]:
-    """Keys whose objects are to be deleted now, by whoever claimed them; others leave them alone for a while."""
+    """Claims keys whose objects the caller deletes now. The claim lapses after `for_seconds`."""
     rows = await connection.fetch(sql("artifacts/claim_loose"), at_most, for_seconds)
     return [row["object_key"] for row in rows]
 
 
 async def forget_loose(connection: AnyConnection, object_keys: Sequence[str]) -> None:
-    """Their objects are gone."""
+    """Takes keys off the list after their objects were deleted."""
     await connection.execute(sql("artifacts/forget_loose"), list(object_keys))

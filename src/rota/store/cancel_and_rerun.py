@@ -1,4 +1,4 @@
-"""Edits by a task's owner: cancel, run again. One short transaction each."""
+"""Cancels tasks, and runs ended ones again. One short transaction each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MOST_TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    ended: list[tuple[int, int]]  # (task, pool): were waiting, are over
-    stopping: list[tuple[int, int, int]]  # (task, pool, attempt): run, and will be stopped
+    ended: list[tuple[int, int]]  # (task, pool) of tasks that waited
+    stopping: list[tuple[int, int, int]]  # (task, pool, attempt) of running tasks
     dependent_pools: set[int]
 
 
 async def cancel_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str) -> Cancelled:
-    """Ends those that wait, asks for those that run to be stopped. Deadlocks with a settlement are tried again."""
+    """Ends waiting tasks and requests a stop of running ones. Tries again after a deadlock with a settlement."""
     for _ in range(MOST_TRIES - 1):
         try:
             return await _cancel_tasks(connection, tasks, tenant, reason)
@@ -35,7 +35,7 @@ async def cancel_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: 
 
 async def _cancel_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str) -> Cancelled:
     async with connection.transaction():
-        # Locked first: else one that starts, fails or is released between the two statements would escape both.
+        # Locked first: a task that starts, fails or is released between the two statements would escape both.
         await connection.execute(sql("pausing/lock_tasks"), tasks, tenant)
         ended = await connection.fetch(sql("cancel_and_rerun/cancel_waiting"), tasks, tenant, reason)
         stopping = await connection.fetch(sql("cancel_and_rerun/cancel_running"), tasks, tenant)
@@ -66,14 +66,14 @@ class Rerun:
     task: int
     rerun: int
     pool: int
-    ready: ReadyTask | None  # None: somebody was faster, `rerun` is theirs
-    urgent_in_seconds: float | None = None  # None: nobody gave it a tolerance
+    ready: ReadyTask | None  # None: the task had been run again before, as `rerun`
+    urgent_in_seconds: float | None = None  # None: it has no tolerance of its own
 
 
 async def rerun_task(
     connection: AnyConnection, task: int, tenant: int, *, new_id: int, user: str, server: int
 ) -> Rerun:
-    """Exactly one new run per ended task, whoever asks and however often."""
+    """Makes one new run of an ended task; repeated requests get the same run."""
     async with connection.transaction():
         claimed = await connection.fetchval(sql("cancel_and_rerun/claim_rerun"), task, tenant, new_id)
         if claimed is None:

@@ -1,4 +1,4 @@
-"""Changing a task's cap after admission. The queue row's cap is what holds; the spec keeps what was submitted."""
+"""Changes a task's cap after admission. The cap of the queue row holds; the spec keeps the submitted one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rota.store.statements import sql
 
 
 class CapTooLong(ValueError):
-    """Longer than allowed; `cap_ms` is what it would have been."""
+    """The new cap, `cap_ms`, is longer than allowed."""
 
     def __init__(self, cap_ms: int) -> None:
         super().__init__(cap_ms)
@@ -21,7 +21,7 @@ class CapTooLong(ValueError):
 
 
 class CapTooShort(ValueError):
-    """A running task's cap is only ever extended; `cap_ms` is what it has."""
+    """The cap of a running task can only be extended; `cap_ms` is the present one."""
 
     def __init__(self, cap_ms: int) -> None:
         super().__init__(cap_ms)
@@ -36,7 +36,7 @@ class NewCap:
     state: State
     attempt: int
     cap_ms: int
-    order: OrderKey  # its place in line, for one that waits
+    order: OrderKey  # the position of a waiting task in its tenant's order
 
 
 async def change_cap(
@@ -49,7 +49,7 @@ async def change_cap(
     longest_ms: int,
     user: str,
 ) -> NewCap | None:
-    """By so much, or to so much; None when the task is not live. The version rises: a stale copy can't start."""
+    """Extends or sets the cap. None: the task is not live. The version rises, so a start of a stale copy is refused."""
     async with connection.transaction():
         row = await connection.fetchrow(sql("caps/lock_cap"), task, tenant)
         if row is None:
@@ -70,6 +70,6 @@ async def change_cap(
 
 
 async def load_changed_caps(connection: AnyConnection, pool: int) -> list[tuple[int, int, int]]:
-    """(task, attempt, cap in ms) of what runs with a cap that was changed."""
+    """(task, attempt, cap in ms) of running attempts whose cap was changed."""
     rows = await connection.fetch(sql("caps/load_changed_caps"), pool)
     return [(row["id"], row["attempt"], row["cap_ms"]) for row in rows]

@@ -1,4 +1,4 @@
-"""Tiers, categories, lanes, pools: small tables that operators change and every server node reads again each second."""
+"""Tiers, categories, lanes and pools: small tables that operators change and every server node reads each second."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ async def save_tier(connection: AnyConnection, tier: Tier) -> None:
 
 
 async def remove_tier(connection: AnyConnection, name: str) -> list[str]:
-    """The plans that name it: while there are any, it stays."""
+    """Removes the tier unless plans name it. Returns these plans."""
     async with connection.transaction():
-        # Plans are few; with all of them locked, none can take the tier up while we look.
+        # Plans are few; with all of them locked, none can begin to name the tier.
         rows = await connection.fetch(sql("catalogue/lock_plans"))
         plans = [row["name"] for row in rows if name in row["tiers"]]
         if not plans:
@@ -62,7 +62,7 @@ async def save_category(connection: AnyConnection, category: Category) -> None:
 
 
 async def remove_category(connection: AnyConnection, name: str) -> bool:
-    """Tasks keep what they took from it."""
+    """False: there is no such category. Tasks keep the values they took from it."""
     removed = await connection.fetchval(sql("catalogue/remove_category"), name)
     return removed is not None
 
@@ -76,7 +76,7 @@ async def read_lanes(connection: AnyConnection) -> list[LaneRule]:
 
 
 async def add_lane(connection: AnyConnection, lane: LaneRule) -> bool:
-    """False when the name or the number is taken."""
+    """False: the name or the number is taken."""
     added = await connection.fetchval(
         sql("catalogue/add_lane"), lane.number, lane.name, lane.level, lane.gated, lane.promotes
     )
@@ -100,7 +100,7 @@ def _pool(row: asyncpg.Record) -> PoolRule:
 
 
 async def add_pool(connection: AnyConnection, pool: PoolRule) -> PoolRule | None:
-    """With its number; None when the name is taken."""
+    """Returns the pool with its number. None: the name is taken."""
     row = await connection.fetchrow(
         sql("catalogue/add_pool"),
         pool.name,
@@ -114,7 +114,7 @@ async def add_pool(connection: AnyConnection, pool: PoolRule) -> PoolRule | None
 
 
 async def pause_pool(connection: AnyConnection, name: str, paused: bool) -> PoolRule | None:
-    """None: there is no such pool. Its leader hears of it by its next look at the rules."""
+    """None: there is no such pool. Its leader notices when it next reads the rules."""
     row = await connection.fetchrow(sql("catalogue/pause_pool"), name, paused)
     return None if row is None else _pool(row)
 

@@ -1,4 +1,4 @@
-"""Removing what nobody needs any more, a bounded number of rows at a time."""
+"""Deletes rows that are no longer needed, a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROWS_A_ROUND = 20_000
 
 
 async def forget_keys(connection: AnyConnection, *, hours: int) -> None:
-    """Idempotency keys past their time."""
+    """Deletes idempotency keys older than `hours`."""
     await connection.execute(sql("cleaning/forget_keys"), hours, ROWS_A_ROUND)
 
 
@@ -19,10 +19,10 @@ async def forget_admission_commits(connection: AnyConnection) -> None:
 
 
 async def forget_concurrency_keys(connection: AnyConnection) -> None:
-    """Keys that nobody holds or waits for, and whose cool-down is over. They are made again when they are needed."""
+    """Deletes concurrency keys that no task holds or waits for and that are not cooled down. Starts make them again."""
     await connection.execute(sql("cleaning/forget_concurrency_keys"), ROWS_A_ROUND)
 
 
 async def forget_servers(connection: AnyConnection) -> None:
-    """Keeps the row while a task may still name it as the node that admitted it; only the liveness is dropped."""
+    """Marks dead servers as gone. Their rows stay, because tasks name the server that admitted them."""
     await connection.execute(sql("cleaning/forget_servers"))

@@ -1,8 +1,8 @@
-"""Concurrency keys: places of those counted across pools, taken with a start and given back with a settlement; and
-keys that are cooled down.
+"""Concurrency keys: the places of keys counted across pools, and cool-downs.
 
-A place is a row, there exactly as long as its task's queue row says running: both change in one transaction, so
-whoever leads, and whatever was lost, counting the rows is right. Keys are locked in order before they are counted.
+A place is a row that exists exactly as long as the task's queue row says running: a start inserts it and a settlement
+deletes it in the same transaction. So a count of the rows is right whichever node leads and whatever reply was lost.
+Keys are locked in order before they are counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KeyName = tuple[int, str]  # tenant, name
 
 
 class PlaceRequest(msgspec.Struct, frozen=True, gc=False):
-    """A start that needs a place of its key first."""
+    """A start that needs a place of its concurrency key."""
 
     start: StartRequest
     tenant: int
@@ -34,13 +34,13 @@ class PlaceRequest(msgspec.Struct, frozen=True, gc=False):
 @dataclass(frozen=True, slots=True)
 class Freed:
     keys: list[KeyName]
-    pools: set[int]  # others that wait for a place
+    pools: set[int]  # other pools that wait for a place
 
 
 async def start_with_places(
     connection: AnyConnection, fence: Fence, requests: Sequence[PlaceRequest]
 ) -> tuple[list[Started], set[int]]:
-    """Authorises those for which a place is left; with it, the tasks for which there was none. Durable on return."""
+    """Authorises the starts for which a place is free. Also returns the tasks without one. Durable on return."""
     keys = sorted({(request.tenant, request.key) for request in requests})
     async with connection.transaction():
         await connection.execute(sql("concurrency_keys/lock_keys"), *columns(keys, 0, 1))
@@ -51,25 +51,25 @@ async def start_with_places(
         starts = [request.start for request in requests if request.start.task in taken]
         started = await start_attempts(connection, fence, starts) if starts else []
         unused = sorted(taken - {row.task for row in started})
-        if unused:  # edited meanwhile, or we lead no more
+        if unused:  # the task was edited meanwhile, or the fence refused
             await give_back(connection, fence.pool, unused)
     return started, {request.start.task for request in requests} - taken
 
 
 async def give_back(connection: AnyConnection, pool: int, tasks: Collection[int]) -> Freed:
-    """In the transaction that ends these tasks' attempts."""
+    """Deletes the tasks' places, in the transaction that ends their attempts."""
     rows = await connection.fetch(sql("concurrency_keys/give_places_back"), sorted(tasks), pool)
     return Freed([(row["tenant"], row["key"]) for row in rows], {pool for row in rows for pool in row["pools"]})
 
 
 async def watch_keys(connection: AnyConnection, pool: int, keys: Sequence[KeyName]) -> dict[KeyName, int]:
-    """For keys we wait for: how many places other pools hold, or come before us for."""
+    """For keys this pool waits for: how many places other pools hold or are served first with."""
     rows = await connection.fetch(sql("concurrency_keys/watch_keys"), pool, *columns(keys, 0, 1))
     return {(row["tenant"], row["key"]): row["elsewhere"] for row in rows}
 
 
 async def cool_key(connection: AnyConnection, tenant: int, key: str, milliseconds: int) -> datetime | None:
-    """Nothing with the key starts for so long, in any pool; None when that is over at once."""
+    """No task with the key starts in any pool before the returned time. None: 0 ms, which ends a cool-down."""
     until: datetime | None = await connection.fetchval(
         sql("concurrency_keys/cool_key"), tenant, key, float(milliseconds)
     )
@@ -77,7 +77,7 @@ async def cool_key(connection: AnyConnection, tenant: int, key: str, millisecond
 
 
 async def read_cooled(connection: AnyConnection) -> dict[KeyName, int]:
-    """Every key that is cooled down now, and until when (microseconds)."""
+    """All keys that are cooled down now, and until when (µs)."""
     rows = await connection.fetch(sql("concurrency_keys/read_cooled"))
     return {(row["tenant"], row["key"]): to_us(row["cooled_until"]) for row in rows}
 
@@ -87,5 +87,5 @@ async def list_keys(connection: AnyConnection, tenant: int, *, limit: int) -> li
 
 
 async def sweep_places(connection: AnyConnection, pool: int) -> list[int]:
-    """Gives back what no running task holds; the tasks that did."""
+    """Deletes places without a running task. Returns their tasks."""
     return [row["task"] for row in await connection.fetch(sql("concurrency_keys/sweep_places"), pool)]

@@ -1,8 +1,8 @@
-"""Connections to PostgreSQL: a small pool for reads and edits, direct ones for the hot paths.
+"""Connections to PostgreSQL: a small pool for reads and edits, direct connections for the hot paths.
 
-Engine connections are never pooled by a transaction pooler; hot ones pin index plans, because plans made on fresh
-tables flip (9,400/s against 37,700/s for the same statements). Every error that may mean "the connection is gone"
-is listed once, in `CONNECTION_LOST`; whoever was committing when it appeared must treat the outcome as in doubt.
+They must not go through a transaction pooler. Hot connections pin index plans, because plans made on fresh tables flip
+(9,400/s against 37,700/s for the same statements). `CONNECTION_LOST` lists every error that may mean a lost connection;
+a commit that raises one is in doubt.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ AnyConnection = asyncpg.Connection | asyncpg.pool.PoolConnectionProxy
 CONNECT_SECONDS = 3.0
 STATEMENT_SECONDS = 10.0
 
-# A node that vanishes in the middle of a transaction (no power, no network) tells nobody: its backend would hold its
-# locks for hours, and whoever needs those rows or keys would wait. Nothing of ours is idle inside a transaction.
+# The backend of a node that vanishes inside a transaction (no power, no network) would hold its locks for hours.
+# No transaction of ours is ever idle for long.
 FORGOTTEN = {"idle_in_transaction_session_timeout": "5000"}
-READ_SECONDS = 4.0  # clients hear "try again" within five
+READ_SECONDS = 4.0  # so that clients get "try again" within five seconds
 
-# Index plans whatever the statistics say: hot statements run on tables that are empty one minute and huge the next.
+# Index plans regardless of statistics: hot statements run on tables that are empty one minute and huge the next.
 PINNED_PLANS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """One process's way to the database. `open` before use, `close` at the end."""
+    """The connections of one process. `open` before use, `close` at the end."""
 
     def __init__(self, url: str, *, connections: int = 10) -> None:
         self.url = url
@@ -79,7 +79,7 @@ class Database:
                 pool.terminate()
 
     async def direct(self, name: str, *, pinned: bool = False, **extra: str) -> Connection:
-        """A connection of its own, for one owner. With `pinned`, index plans are forced on it."""
+        """A connection for one owner. `pinned`: forces index plans."""
         settings = {
             "application_name": f"rota {name}",
             "jit": "off",
@@ -91,7 +91,7 @@ class Database:
 
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[PoolConnection]:
-        """A pooled connection with the engine's rights. Trouble reaching the database becomes a 503."""
+        """A pooled connection with the engine's rights. A lost connection becomes a 503."""
         try:
             pool = await self._ready_pool()
             async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
@@ -102,7 +102,7 @@ class Database:
 
     @asynccontextmanager
     async def tenant(self, tenant_id: int) -> AsyncIterator[PoolConnection]:
-        """A transaction that row-level security confines to one tenant, whatever the statement says."""
+        """A transaction that row-level security confines to one tenant."""
         async with self.engine() as connection:
             async with connection.transaction():
                 await connection.execute(
@@ -127,7 +127,7 @@ class Database:
         return self._pool
 
     def _forget_if_moved(self, error: BaseException) -> None:
-        """A read-only answer means the primary moved: every pooled connection points at the wrong server."""
+        """A read-only error means that the primary moved, so all pooled connections lead to the wrong server."""
         if isinstance(error, asyncpg.ReadOnlySQLTransactionError) and self._pool is not None:
             self._pool.terminate()
             self._pool = None
@@ -141,7 +141,7 @@ async def connect(url: str, server_settings: dict[str, str]) -> Connection:
 
 
 async def close_quietly(connection: Connection | None) -> None:
-    """Closes if the other side still answers, else drops the socket. For connections that may be broken."""
+    """Closes a connection that may be broken; drops the socket if the server does not answer."""
     if connection is None or connection.is_closed():
         return
     try:
@@ -152,7 +152,7 @@ async def close_quietly(connection: Connection | None) -> None:
 
 
 async def retrying(action: Callable[[], Awaitable[T]], *, deadline: float) -> T:
-    """Runs `action` until it doesn't fail for want of a connection, or the loop's clock passes `deadline`."""
+    """Runs `action` again while connections are lost, until the loop's clock passes `deadline`."""
     pause = 0.05
     while True:
         try:

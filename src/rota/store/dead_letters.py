@@ -1,6 +1,6 @@
-"""Dead letters: found by whatever is known of them, with the whole history of the work, and let go.
+"""Dead letters: lists them by filter, reads the history of the work, and removes them.
 
-Lists go along the index of a tenant's letters, newest first, and check the rest on a bounded number of them.
+A list walks the index of a tenant's letters, newest first, and checks the filter on a bounded number of them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rota.store.listing import Page
 from rota.store.reading import NEWEST
 from rota.store.statements import sql
 
-WALK = 2_000  # letters that a page looks at
+WALK = 2_000  # letters examined for a page
 MOST_RUNS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadFilter:
-    """Which letters; None means any. `tag` is name and value, `failure` the type of what went wrong last."""
+    """Selects letters; None means any. `tag` is name and value, `failure` the type of the last failure."""
 
     name: str | None = None
     tag: tuple[str, str] | None = None
@@ -39,7 +39,7 @@ class DeadFilter:
 async def list_dead(
     connection: AnyConnection, tenant: int, wanted: DeadFilter, *, before: int, limit: int, walk: int = WALK
 ) -> Page:
-    """One page; a short one may still have a next."""
+    """One page. A short page may still have a next one."""
     among = None if wanted.graph is None else await members_of(connection, wanted.graph, tenant)
     tag = None if wanted.tag is None else msgspec.json.encode(dict([wanted.tag])).decode()
     rows = await connection.fetch(
@@ -64,7 +64,7 @@ async def list_dead(
 
 
 async def find_dead(connection: AnyConnection, tenant: int, wanted: DeadFilter, *, at_most: int) -> list[int]:
-    """The ids of the newest that are meant, at most so many, in their order."""
+    """The ids of the newest matching letters, at most `at_most`, sorted."""
     found: list[int] = []
     before: int | None = NEWEST
     while before is not None and len(found) < at_most:
@@ -75,7 +75,7 @@ async def find_dead(connection: AnyConnection, tenant: int, wanted: DeadFilter, 
 
 
 async def discard_dead(connection: AnyConnection, tasks: Sequence[int] | None, tenant: int) -> list[int]:
-    """Removes dead letters: those named, or all."""
+    """Removes the named dead letters, or all."""
     rows = await connection.fetch(sql("dead_letters/discard_dead"), tenant, tasks)
     return sorted(row["task"] for row in rows)
 
@@ -85,5 +85,5 @@ async def read_letter(connection: AnyConnection, task: int, tenant: int) -> asyn
 
 
 async def read_runs(connection: AnyConnection, task: int, tenant: int) -> list[asyncpg.Record]:
-    """All runs of the same work that are linked with this one, oldest first."""
+    """All runs linked with this one by reruns, oldest first."""
     return list(await connection.fetch(sql("dead_letters/read_runs"), task, tenant, MOST_RUNS))

@@ -1,4 +1,4 @@
-"""A look at a database from outside: version, schema, and whether any task is stuck."""
+"""Examines a database for `rota doctor`: server version, schema, stuck tasks."""
 
 from __future__ import annotations
 

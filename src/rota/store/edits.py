@@ -1,7 +1,7 @@
-"""Edits of waiting tasks by their owners, and the record of them. One short transaction each.
+"""Edits of waiting tasks by their owners, and the record of these edits. One short transaction each.
 
-The row is locked before it is judged, and every edit raises its version: a start that was planned on what the task was
-before is refused, and an edit that comes after a start finds a running task. There is no third way.
+The row is locked before it is checked, and every edit raises its version: a start that was planned on the old version
+is refused, and an edit after a start finds a running task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rota.store.statements import sql
 
 
 class NotWaiting(RuntimeError):
-    """It runs, or is being cancelled; `state` is what it is."""
+    """The task runs or is being cancelled."""
 
     def __init__(self, state: State, *, cancelling: bool) -> None:
         super().__init__(state)
@@ -33,7 +33,7 @@ class NotWaiting(RuntimeError):
 
 
 class VersionChanged(RuntimeError):
-    """It was edited, released or tried since it was read; `version` is what it has now."""
+    """The task changed since it was read; `version` is the present one."""
 
     def __init__(self, version: int) -> None:
         super().__init__(version)
@@ -42,7 +42,7 @@ class VersionChanged(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What it is now, and the pool whose leader knew it before."""
+    """The edited task, and the pool it was in before."""
 
     now: Resumed
     version: int
@@ -50,30 +50,30 @@ class Edited:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is checked before a task may move to another pool."""
+class Movable:
+    """The facts that decide whether a task fits another pool."""
 
     shape: Shape
     isolation: str
     unplaceable_waits: bool
 
 
-async def known_task(connection: AnyConnection, task: int, tenant: int) -> Known | None:
+async def known_task(connection: AnyConnection, task: int, tenant: int) -> Movable | None:
     row = await connection.fetchrow(sql("edits/known_task"), task, tenant)
     if row is None:
         return None
     shapes = await read_shapes(connection, [row["shape"]])
-    return Known(shapes[row["shape"]], row["isolation"], row["unplaceable_waits"])
+    return Movable(shapes[row["shape"]], row["isolation"], row["unplaceable_waits"])
 
 
 async def edit_task(
     connection: AnyConnection, task: int, tenant: int, edit: Edit, *, version: int, user: str
 ) -> Edited | None:
-    """None when the task is not live. Raises NotWaiting or VersionChanged, and has then changed nothing."""
+    """None: the task is not live. Raises NotWaiting or VersionChanged before it changes anything."""
     for _ in range(MOST_TRIES - 1):
         try:
             return await _edit_task(connection, task, tenant, edit, version=version, user=user)
-        except asyncpg.TransactionRollbackError:  # a deadlock with a settlement that releases it
+        except asyncpg.TransactionRollbackError:  # a deadlock with a settlement that releases the task
             continue
     return await _edit_task(connection, task, tenant, edit, version=version, user=user)
 
@@ -126,14 +126,14 @@ async def record_edit(
     changes: Mapping[str, tuple[object, object]],
     tolerance: bool = False,
 ) -> None:
-    """For people, and for what a task had become when its queue row is gone. In the transaction of the edit."""
+    """Records the changes for people, also after the queue row is gone. In the transaction of the edit."""
     await connection.execute(
         sql("edits/record_edit"), task, tenant, user, msgspec.json.encode(changes).decode(), tolerance
     )
 
 
 def _tolerance(before: asyncpg.Record, edit: Edit) -> tuple[int, datetime]:
-    """A new tolerance counts from where the old one did."""
+    """A new tolerance counts from the same time as the old one."""
     old_ms: int = before["tolerance_ms"]
     start_by: datetime = before["start_by"]
     if edit.tolerance_ms is None:
@@ -142,7 +142,7 @@ def _tolerance(before: asyncpg.Record, edit: Edit) -> tuple[int, datetime]:
 
 
 def _changes(before: asyncpg.Record, edit: Edit) -> dict[str, tuple[object, object]]:
-    """Field by field as clients read it: what it was, what it became. What an edit left as it was is no change."""
+    """The changed fields as clients read them: old and new value."""
     fields: dict[str, tuple[object, object]] = {}
     if edit.priority is not None:
         fields["priority"] = (-before["urgency"], edit.priority)

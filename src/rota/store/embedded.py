@@ -1,8 +1,8 @@
-"""A PostgreSQL of our own, from a wheel: what `rota up` runs when nobody gives it a database.
+"""The embedded PostgreSQL of `rota up`, from a wheel, for users who have no database.
 
-The server listens on a Unix socket only, in a folder nobody else can enter. It is a child of ours that shuts down
-cleanly when we die, however we die; a leftover one is asked to stop before a new one starts. As root it runs as an
-ordinary user, because PostgreSQL refuses root: a plain one where the files can be reached, else a mapped one.
+It listens only on a Unix socket in a private folder. It is a child process that shuts down cleanly when this process
+dies; a leftover server is stopped before a new one starts. PostgreSQL refuses to run as root: then it runs as an
+ordinary user if that user can reach the files, else as a mapped user.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 CLONE_NEWUSER = 0x10000000
-LONGEST_SOCKET_FOLDER = 80  # a Unix socket's path has room for 107 bytes
+LONGEST_SOCKET_FOLDER = 80  # the path of a Unix socket has at most 107 bytes
 START_SECONDS = 60.0
 
 CONFIGURATION = {
@@ -85,7 +85,7 @@ class EmbeddedPostgres:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # Ctrl-C in the terminal is for us; we stop it in order
+            start_new_session=True,  # Ctrl-C reaches only this process, which stops PostgreSQL in order
             preexec_fn=self._enter_and_die_with_parent,
         )
         log.close()
@@ -104,7 +104,7 @@ class EmbeddedPostgres:
             process.wait(20)
 
     def poll(self) -> int | None:
-        """The exit code, if it has ended on its own."""
+        """The exit code if it has ended by itself."""
         return self._process.poll() if self._process else None
 
     @property
@@ -138,20 +138,20 @@ class EmbeddedPostgres:
         fresh.rename(self.data)
 
     def _stop_leftover(self) -> None:
-        """A server of an earlier run that outlived it: ask it to stop, and wait."""
+        """Stops a server that outlived an earlier run, and waits for its end."""
         try:
             pid = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
         except (OSError, ValueError):
             return
         if not self._runs(pid):
-            return  # gone, or the number was taken by another program; PostgreSQL sorts that out itself
+            return  # gone, or another program has its number; PostgreSQL handles that itself
         os.kill(pid, signal.SIGINT)
         deadline = time.monotonic() + START_SECONDS
         while self._runs(pid) and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def _runs(self, pid: int) -> bool:
-        """Whether that process is a PostgreSQL on our folder. One that ended and waits to be reaped has no command."""
+        """Whether the process is a PostgreSQL on our folder. A zombie has no command line."""
         try:
             return str(self.data).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
@@ -211,7 +211,7 @@ def _become(uid: int, gid: int) -> None:
 
 
 def _become_mapped() -> None:
-    """Root seen as uid 1000 in a user namespace: the files stay ours, PostgreSQL sees no root."""
+    """Maps root to uid 1000 in a user namespace: the files keep their owner and PostgreSQL does not see root."""
     if _libc.unshare(CLONE_NEWUSER) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
     Path("/proc/self/setgroups").write_text("deny")

@@ -1,7 +1,7 @@
 """Envelope encryption of secrets: AES-256-GCM twice, a random data key per value, wrapped by the operator's master key.
 
-Pure: keys, values and randomness come in as arguments. The tenant and the name are authenticated with both ciphers, so
-what was sealed for one place opens at no other. Rotation wraps the data key again and never touches the value.
+Pure: keys, values and randomness are arguments. Both ciphers authenticate the tenant and the name, so a sealed value
+opens only for the secret it was sealed for. Rotation wraps the data key again and never touches the value.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ RandomBytes = Callable[[int], bytes]
 
 
 class CantOpen(Exception):
-    """A sealed value that these keys don't open; the text says why, and nothing of the value."""
+    """These keys can't open the sealed value; the message says why and reveals nothing of the value."""
 
 
 class BadKeys(ValueError):
-    """Text that holds no usable master keys; the message says which line and what would be right."""
+    """The text holds no usable master keys; the message names the line and the right form."""
 
 
 @dataclass(frozen=True, slots=True)
 class MasterKey:
-    id: str  # derived from the key, tells nothing about it
+    id: str  # derived from the key, reveals nothing of it
     cipher: AESGCM = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """The operator's keys: the first one seals, all of them open."""
+    """The operator's master keys: the first one seals, all of them open."""
 
     keys: tuple[MasterKey, ...]
 
@@ -114,7 +114,7 @@ def new_key_text(random_bytes: RandomBytes) -> str:
 
 
 def parse_keys(text: str) -> Keyring:
-    """One base64 key a line; empty lines and # comments are passed over."""
+    """One base64 key a line; empty lines and # comments are ignored."""
     keys = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):

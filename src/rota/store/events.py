@@ -1,7 +1,7 @@
-"""The log of events: rows that the statements which change tasks leave behind, read in an order that never changes.
+"""The log of events: rows written by the statements that change tasks, read in an order that never changes.
 
-Who reads from a place on, in order, sees every event of a tenant once: rows are read only below the oldest
-transaction still under way, where nothing can appear any more. What happened is looked up in the ledgers.
+A reader that follows its cursor sees every event of a tenant once: only rows below the oldest open transaction are
+read, where no row can appear any more. The details are read from `tasks` and `attempts`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rota.store.statements import sql
 ROWS_A_READ = 50  # a row names up to 2,000 tasks
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 MOST_LATE = 1_000
-_SLOTS = 2  # events a task of a row may become
+_SLOTS = 2  # a task of a row becomes at most two events
 
 FAILED = frozenset(
     {Outcome.ERROR, Outcome.TIMEOUT, Outcome.LOST, Outcome.REFUSED, Outcome.CRASHED, Outcome.BAD_RESULT, Outcome.RETRY}
@@ -38,7 +38,7 @@ FINAL = {
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """What a row of the log keeps of a skipped instant."""
+    """The details of a skipped instant in its row of the log."""
 
     schedule: str
     instant: datetime
@@ -47,7 +47,7 @@ class Skip(msgspec.Struct, frozen=True):
 
 
 class Read(msgspec.Struct, frozen=True):
-    """Events in order, the place after the last row that was read, and whether there may be more."""
+    """Events in order, the cursor after the last row, and whether there may be more."""
 
     events: list[Event]
     cursor: EventCursor
@@ -55,15 +55,15 @@ class Read(msgspec.Struct, frozen=True):
 
 
 async def newest_cursor(connection: AnyConnection) -> EventCursor:
-    """After everything that is settled now."""
+    """The cursor behind everything that is committed now."""
     return EventCursor(await connection.fetchval(sql("events/newest_cursor")))
 
 
 async def read_events(
     connection: AnyConnection, tenant: int, after: EventCursor, *, since: datetime = LONG_AGO, task: int | None = None
 ) -> Read:
-    """What happened after a place. `task`: only what concerns it is looked up."""
-    horizon = await newest_cursor(connection)  # before the rows: what comes between the two is read again, not missed
+    """The events after a cursor. `task`: only the events of this task."""
+    horizon = await newest_cursor(connection)  # before the rows, so that none committed in between is missed
     rows = await connection.fetch(sql("events/read_events"), tenant, after.xid, after.row, ROWS_A_READ, since)
     events: list[Event] = []
     for row in rows:
@@ -119,7 +119,7 @@ def _types(kind: Kind, one: asyncpg.Record) -> tuple[EventType | None, EventType
         return late, None
     if kind is Kind.STAGE_DONE:
         return EventType.STAGE_DONE, None
-    if one["state"] is None:  # it is kept no longer
+    if one["state"] is None:  # removed by retention
         return None, None
     final = FINAL[State(one["state"])] if one["state"] else None
     failed = one["outcome"] in FAILED and final not in (EventType.DONE, EventType.CANCELLED)
@@ -155,20 +155,20 @@ def _sentence(failure: dict[str, Any]) -> str | None:
 
 
 async def tenants_with_news(connection: AnyConnection, tenants: Sequence[int], since: int) -> list[int]:
-    """Those of the tenants with rows of transactions from `since` on. One question for all who listen on a node."""
+    """The tenants with rows of transactions from `since` on. One query for all listeners of a node."""
     rows = await connection.fetch(sql("events/tenants_with_news"), tenants, since)
     return [row["tenant"] for row in rows]
 
 
-async def tell_late(connection: AnyConnection) -> int:
-    """Tells once of tasks that have never run and whose start-by time has passed. How many: at most MOST_LATE.
+async def record_late(connection: AnyConnection) -> int:
+    """Writes one event for each task that has never run and whose start-by time has passed; at most MOST_LATE.
 
-    Those that are dropped then are told of by their end.
+    Returns their number. A task that is dropped at that time has the event of its end instead.
     """
-    told: int = await connection.fetchval(sql("events/tell_late"), MOST_LATE)
-    return told
+    late: int = await connection.fetchval(sql("events/record_late"), MOST_LATE)
+    return late
 
 
 async def make_partitions(connection: AnyConnection) -> None:
-    """Today's and those of the next two days."""
+    """Makes the partitions of today and the next two days."""
     await connection.execute(sql("events/make_partitions"))

@@ -1,6 +1,6 @@
-"""Dropping tasks at their start-by time, for owners who would rather be told to try again later (R15).
+"""Drops tasks at their start-by time if their owners chose so (R15).
 
-Every node may do it at any time: rows are taken by whoever locks them, and a start that comes second finds nothing.
+Every node may do it at any time: a node takes the rows that it locks, and a later start finds no row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Expired:
 
 
 async def expire_tasks(connection: AnyConnection, at_most: int = MOST_AT_ONCE) -> Expired:
-    """One batch, in one transaction: the ends, their events, and what their dependents learn."""
+    """One batch in one transaction: ends the tasks, writes their events, and marks the edges of their dependents."""
     async with connection.transaction():
         rows = await connection.fetch(sql("expiry/expire_tasks"), at_most)
         children = []

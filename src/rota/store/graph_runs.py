@@ -1,6 +1,6 @@
-"""Running members of a graph again, as new tasks: all of them in a new graph, or those that ended badly in this one.
+"""Runs members of a graph again as new tasks: all of them in a new graph, or the failed ones in the same graph.
 
-The caller plans inside the transaction, on parents that are locked; what is written is one statement for all tasks.
+The caller plans inside the transaction, on locked parents. One statement writes all tasks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rota.store.statements import columns, sql
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A new run. `after`: parents and what is wanted of them; `waits_for`: those of them that have not ended."""
+    """A new run. `after`: its parents and the rule for each; `waits_for`: the parents that have not ended."""
 
     old: int
     new: int
@@ -27,7 +27,7 @@ class Copy:
 
 
 async def claim_reruns(connection: AnyConnection, tenant: int, copies: Sequence[Copy]) -> bool:
-    """At most one new run per ended task: false when somebody has one of them already."""
+    """At most one new run per ended task. False: one of them was run again before."""
     olds, news = columns(copies, "old", "new")
     claimed = await connection.fetch(sql("graph_runs/claim_reruns"), olds, tenant, news)
     if len(claimed) < len(copies):
@@ -39,7 +39,7 @@ async def claim_reruns(connection: AnyConnection, tenant: int, copies: Sequence[
 async def copy_members(
     connection: AnyConnection, copies: Sequence[Copy], *, user: str, server: int, retry: bool
 ) -> list[tuple[int, ReadyTask]]:
-    """Writes the new runs; those that may start at once, with their pools."""
+    """Writes the new runs. Returns those that may start at once, with their pools."""
     olds, news = columns(copies, "old", "new")
     kinds = {row["id"]: row for row in await connection.fetch(sql("graph_runs/read_work"), olds)}
     edges = [(copy.new, parent, rule) for copy in copies for parent, rule in copy.after]

@@ -1,7 +1,7 @@
-"""Graphs as rows: written with their tasks, joined by what running members submit, read with everybody's state.
+"""Graphs as rows: written with their tasks, joined by tasks that running members submit, read with all states.
 
-Whole graphs are handled by one statement each, however many tasks they have. What the states mean is for
-`observe.graph_view`; copying members for a retry is in `graph_runs`.
+One statement handles a whole graph, however many tasks it has. `observe.graph_view` interprets the states;
+`graph_runs` copies members for a retry.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ from rota.store.statements import sql
 HEAD_COLUMNS = ("id", "tenant", "name", "user_name", "is_array", "schedule", "scheduled_for")
 MEMBER_COLUMNS = ("graph", "task", "tenant", "name", "place", "item")
 
-WALK = 10_000  # graphs that a page looks at
-
-# The condition that gives a page its candidates.
+WALK = 10_000  # graphs examined for a page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRow:
-    """A new graph. `members` are (task, name inside it, place in topological order, index if it is an array)."""
+    """A new graph. `members`: (task, name in the graph, position in topological order, index in an array)."""
 
     id: int
     tenant: int
@@ -37,13 +35,13 @@ class GraphRow:
     members: tuple[tuple[int, str, int, int | None], ...]
     is_array: bool = False
     rerun_of: int | None = None
-    schedule: int | None = None  # what made it
+    schedule: int | None = None  # the schedule that made it
     scheduled_for: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphFilter:
-    """Which graphs; None means any. `arrays`: these alone, or all but these."""
+    """Selects graphs; None means any. `arrays`: only arrays (True) or none of them (False)."""
 
     name: str | None = None
     schedule: int | None = None
@@ -61,7 +59,7 @@ async def insert_graph(connection: AnyConnection, graph: GraphRow) -> None:
 
 
 async def insert_graphs(connection: AnyConnection, graphs: Sequence[GraphRow]) -> None:
-    """Many at once, of schedules."""
+    """Many graphs at once, made by schedules."""
     heads = [(one.id, one.tenant, one.name, one.user, one.is_array, one.schedule, one.scheduled_for) for one in graphs]
     members = [
         (one.id, task, one.tenant, name, place, item) for one in graphs for task, name, place, item in one.members
@@ -80,7 +78,7 @@ async def add_members(
 async def join_graph(
     connection: AnyConnection, parent: int, tenant: int, tasks: Sequence[int], names: Sequence[str]
 ) -> None:
-    """What a running task submitted joins its graph; nothing happens when it is in none, or is somebody else's."""
+    """Adds tasks that a running task submitted to its graph, if it is in one of the tenant's."""
     await connection.execute(sql("graphs/join_graph"), parent, tenant, tasks, names)
 
 
@@ -89,12 +87,12 @@ async def read_graph(connection: AnyConnection, graph: int, tenant: int) -> asyn
 
 
 async def read_members(connection: AnyConnection, graph: int, tenant: int) -> list[asyncpg.Record]:
-    """Everybody who is in it now, in topological order. Members that were run again are left to their new runs."""
+    """The present members in topological order. A member that was run again is replaced by its new run."""
     return list(await connection.fetch(sql("graphs/read_graph_members"), graph, tenant))
 
 
 async def successors(connection: AnyConnection, graph: int, tenant: int) -> dict[int, int]:
-    """Members that were run again, and by what last."""
+    """Members that were run again → their latest run."""
     rows = await connection.fetch(sql("graphs/successors"), graph, tenant)
     following: dict[int, int] = {row["task"]: row["rerun"] for row in rows}
     found = {}
@@ -107,7 +105,7 @@ async def successors(connection: AnyConnection, graph: int, tenant: int) -> dict
 
 
 async def latest_states(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> dict[int, State]:
-    """The state of each; of one that was run again, its latest run's. One that is kept no longer has none."""
+    """The state of each task, or of its latest run. A task removed by retention has none."""
     last = {task: task for task in tasks}
     while rows := await connection.fetch(sql("graphs/read_reruns"), list(set(last.values())), tenant):
         following = {row["task"]: row["rerun"] for row in rows}
@@ -119,7 +117,7 @@ async def latest_states(connection: AnyConnection, tasks: Sequence[int], tenant:
 
 
 def parents_of(member: asyncpg.Record, successors: Mapping[int, int]) -> tuple[tuple[int, Upstream], ...]:
-    """What a member runs after, as it is now, and what it wants of each."""
+    """The present parents of a member, and the rule for each."""
     after = member["after_tasks"] or ()
     rules = member["after_rules"] or [member["upstream"]] * len(after)
     return tuple((successors.get(one, one), Upstream(rule)) for one, rule in zip(after, rules, strict=True))
@@ -135,9 +133,9 @@ async def list_graphs(
     from_id: int = 0,
     walk: int = WALK,
 ) -> Page:
-    """The newest graphs with their tasks counted by state, none below `from_id`: counting takes its time.
+    """The newest graphs with their tasks counted by state, none below `from_id`, because counting is slow.
 
-    One page; a short one may still have a next.
+    One page. A short page may still have a next one.
     """
     low, before = await id_bounds(connection, tenant, wanted.since, wanted.until, before)
     low = max(low, from_id - 1)
@@ -167,7 +165,7 @@ async def list_graphs(
 
 
 async def members_of(connection: AnyConnection, graph: int, tenant: int) -> list[int]:
-    """Everybody who is or was in it, by id."""
+    """All present and former members by id."""
     rows = await connection.fetch(sql("graphs/members_of"), graph, tenant)
     return [row["task"] for row in rows]
 
@@ -178,5 +176,5 @@ async def live_members(connection: AnyConnection, graph: int, tenant: int) -> li
 
 
 async def graph_of(connection: AnyConnection, task: int, tenant: int) -> asyncpg.Record | None:
-    """The graph a task is in, and its name there."""
+    """The graph of a task, and its name there."""
     return await connection.fetchrow(sql("graphs/graph_of"), task, tenant)

@@ -1,7 +1,7 @@
 """The file with the operator's master keys: read at start, read again whenever it changes, made by `rota up`.
 
-Rotation then needs no restart. A file that becomes unreadable or wrong while we run changes nothing: the last good keys
-stay, and the log says so. It must never be readable for everybody, and nothing of it is ever shown but the keys' ids.
+Rotation needs no restart. If the file becomes unreadable or wrong, the last good keys stay and the log says so. The
+file must not be readable for everybody, and only the ids of the keys are ever shown.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rota.store.envelope import BadKeys, Keyring, RandomBytes, new_key_text, par
 
 log = structlog.get_logger()
 
-Seen = tuple[int, int, int]  # what changes when a file does: inode, size, time
+Seen = tuple[int, int, int]  # inode, size and time of the file
 
 
 class KeyFile:
     def __init__(self, path: Path) -> None:
-        """Raises SettingsError when the file can't be used."""
+        """Raises SettingsError if the file can't be used."""
         self.path = path
         self._seen, self._keyring = _read(path)
 
@@ -34,7 +34,7 @@ class KeyFile:
         try:
             seen = _look(os.stat(self.path))
             if seen != self._seen:
-                self._seen = seen  # a wrong file is complained of once, not at every use
+                self._seen = seen  # a wrong file is logged once, not at every use
                 self._seen, self._keyring = _read(self.path)
                 log.info("secrets.keys_read", path=str(self.path), keys=[key.id for key in self._keyring.keys])
         except (SettingsError, OSError) as error:
@@ -43,12 +43,12 @@ class KeyFile:
 
 
 def open_key_file(path: str) -> KeyFile | None:
-    """None when the setting is empty: then there are no secrets."""
+    """None: the setting is empty, and there are no secrets."""
     return KeyFile(Path(path)) if path else None
 
 
 def ensure_key_file(path: Path, random_bytes: RandomBytes) -> None:
-    """Makes the file with one new key, for its owner only, unless it is there."""
+    """Makes the file with one new key, readable only for its owner, unless it exists."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

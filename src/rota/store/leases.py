@@ -1,4 +1,4 @@
-"""Leases in SQL: acquire, renew, release. Expiry is the database's clock; what a holder may trust is its own affair."""
+"""Leases as rows: acquire, renew, release, fence. They expire by the database's clock; see `cluster.leases`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rota.store.statements import sql
 async def acquire_lease(
     connection: AnyConnection, pool: int, holder: UUID, *, seconds: float, above: int = 0
 ) -> int | None:
-    """The new epoch if we won the pool, else None. `above` is the highest epoch anybody has reported."""
+    """The new epoch if this holder won the pool, else None. `above`: the highest epoch that was reported."""
     await connection.fetch(sql("leases/end_old_leader"), pool, holder)
     epoch = await connection.fetchval(sql("leases/acquire_lease"), pool, holder, timedelta(seconds=seconds), above)
     return None if epoch is None else int(epoch)

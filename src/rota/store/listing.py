@@ -1,9 +1,9 @@
-"""Lists of a tenant's tasks, newest first, by whatever they are asked for. Pages stay right while tasks come and end.
+"""Lists of a tenant's tasks by filter, newest first. Pages stay right while tasks arrive and end.
 
-Each question has one driver, an index that gives candidates in the order of ids: a graph, a name, a schedule or a
-tag; for some states the final rows and the queue; else all of the tenant's. Of several, one that few tasks have drives.
-Everything else is checked on the candidates, of which a page looks at a bounded number: a page that found little says
-how far it looked, and the next goes on from there. Every page is quick, however rare the thing asked for.
+Each query has one driving index, which gives candidates in the order of ids: a graph, a name, a schedule or a tag; for
+a filter by state the final rows and the queue; else all tasks of the tenant. Of several, the most selective one drives.
+The rest of the filter is checked on the candidates. A page examines a bounded number of them, and a short page says
+where it stopped, so that every page is quick however rare the matching tasks are.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rota.model.task import LIVE, State
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
-WALK = 2_000  # candidates a page looks at
-_FEW = 500  # a state that fewer tasks ended in than this is looked through first
-ID_SLACK = timedelta(minutes=5)  # ids are taken in blocks: a later one may be a little older
+WALK = 2_000  # candidates examined for a page
+_FEW = 500  # a final state of fewer tasks than this is selective
+ID_SLACK = timedelta(minutes=5)  # ids are taken in blocks, so a larger id may be a little older
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    """Which tasks; None means any."""
+    """Selects tasks; None means any."""
 
     states: Sequence[State] = tuple(State)
     name: str | None = None
@@ -37,13 +37,13 @@ class TaskFilter:
     user: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    without_arrays: bool = False  # their tasks are shown as one elsewhere
+    without_arrays: bool = False  # the tasks of an array are shown as one line elsewhere
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     rows: list[asyncpg.Record]
-    next: int | None  # go on below this id; None: that was all
+    next: int | None  # the next page is below this id; None: there is none
 
 
 async def list_tasks(
@@ -56,9 +56,9 @@ async def list_tasks(
     among: Sequence[int] | None = None,
     walk: int = WALK,
 ) -> Page:
-    """One page. `among`: look at these live ones only."""
+    """One page. `among`: only these of the live tasks."""
     if wanted.nodes is not None and not wanted.nodes:
-        return Page([], None)  # a node that never was
+        return Page([], None)  # no node has this name
     low, before = await id_bounds(connection, tenant, wanted.since, wanted.until, before)
     any_state = len(wanted.states) == len(State)
     chosen = (wanted.name, wanted.schedule, wanted.tag, wanted.graph)
@@ -66,7 +66,7 @@ async def list_tasks(
         rows, stops = await _chosen(connection, tenant, wanted, before, low, limit, walk)
     else:
         rows, stops = await _by_state(connection, tenant, wanted, before, low, limit, walk, among)
-    latest = {row["id"]: row for row in rows}  # one that ended between two statements came twice: it has ended
+    latest = {row["id"]: row for row in rows}  # a task that ended between two statements comes twice; the end counts
     cut = max(stops, default=None)
     found = [latest[number] for number in sorted(latest, reverse=True) if cut is None or number >= cut]
     if len(found) > limit:
@@ -77,7 +77,7 @@ async def list_tasks(
 async def id_bounds(
     connection: AnyConnection, tenant: int, since: datetime | None, until: datetime | None, before: int
 ) -> tuple[int, int]:
-    """Between which ids all lie that were submitted in that time."""
+    """The range of ids submitted in that time."""
     low = 0
     if since is not None:
         low = await connection.fetchval(sql("listing/task_id_at"), tenant, since - ID_SLACK) or 0
@@ -97,7 +97,7 @@ async def _by_state(
     walk: int,
     among: Sequence[int] | None,
 ) -> tuple[list[asyncpg.Record], list[int]]:
-    """Each final state along its own index, the live ones from the queue."""
+    """Each final state by its own index, the live tasks from the queue."""
     checks = (wanted.nodes, wanted.user, wanted.since, wanted.until)
     rows: list[asyncpg.Record] = []
     stops: list[int] = []
@@ -121,12 +121,12 @@ async def _by_state(
     return rows, stops
 
 
-# Candidates' ids alone, newest first, from an index and nothing else.
+# Ids of candidates, newest first, from an index only.
 _IDS_OF_NAME = sql("listing/ids_of_name")
 _IDS_OF_SCHEDULE = sql("listing/ids_of_schedule")
 _IDS_OF_TAG = sql("listing/ids_of_tag")
 _IDS_OF_STATE = sql("listing/ids_of_state")
-# One by one, in the order given, until there are enough.
+# The given ids one by one, until there are enough.
 _ENDED_AMONG = sql("listing/ended_among")
 
 
@@ -163,7 +163,7 @@ async def _chosen_ended(
     limit: int,
     walk: int,
 ) -> tuple[list[asyncpg.Record], list[int]]:
-    """Of those that ended in some states an index tells whether they did, before any of their rows is read."""
+    """Only final states are wanted: an index filters the candidates before their rows are read."""
     ids = await _fewest(connection, tenant, questions, before, low, walk)
     few = min(len(ids), _FEW)
     rare: list[int] = []
@@ -176,7 +176,7 @@ async def _chosen_ended(
     stops = ids[-1:] if len(ids) == walk else []
     ended = await connection.fetch(_ENDED_AMONG, tenant, list(wanted.states), ids, limit + 1)
     chosen = [row["id"] for row in ended]
-    if len(chosen) > limit:  # there are more, which the other conditions may want
+    if len(chosen) > limit:  # there are more candidates, which may match the rest of the filter
         stops = chosen[-1:]
     rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, "by_id", chosen)
     return rows, stops
@@ -186,7 +186,7 @@ _Question = tuple[str, tuple[object, ...]]
 
 
 def _questions(wanted: TaskFilter) -> list[_Question]:
-    """The conditions that have an index of their own."""
+    """The conditions that have an index: the statement and its arguments."""
     found: list[_Question] = []
     if wanted.tag is not None:
         found.append((_IDS_OF_TAG, wanted.tag))
@@ -200,7 +200,7 @@ def _questions(wanted: TaskFilter) -> list[_Question]:
 async def _fewest(
     connection: AnyConnection, tenant: int, questions: list[_Question], before: int, low: int, most: int
 ) -> list[int]:
-    """What the condition leaves that few tasks meet: all of it, if that is less than `most`."""
+    """The candidates of the most selective condition: all of them, if they are fewer than `most`."""
     fewest: list[int] | None = None
     for statement, values in questions:
         rows = await connection.fetch(statement, tenant, before, low, most if fewest is None else len(fewest), *values)
@@ -211,7 +211,7 @@ async def _fewest(
 
 
 def _needed(wanted: TaskFilter, limit: int, walk: int) -> int:
-    """How many candidates a page can use: all of them pass if nothing else is asked for."""
+    """How many candidates a page needs: if there is no other condition, all of them match."""
     checks = (wanted.nodes, wanted.user, wanted.since, wanted.until, wanted.name, wanted.schedule)
     plain = checks == (None,) * len(checks) and len(wanted.states) == len(State) and not wanted.without_arrays
     return min(limit + 1, walk) if plain else walk
@@ -228,7 +228,7 @@ async def _drive(
     chosen: str,
     value: object,
 ) -> tuple[list[asyncpg.Record], list[int]]:
-    """Rows, and where the look stopped if it had to."""
+    """The rows, and the id where the walk stopped before the end."""
     rows = await connection.fetch(
         sql("listing/list_chosen", chosen=chosen),
         tenant,

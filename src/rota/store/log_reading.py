@@ -1,8 +1,8 @@
-"""Reading stored output: the one way to it, wherever it is kept.
+"""Reads stored output, from rows or from the object store.
 
-Chunks are numbered without gaps per attempt; readers go on from the last number they saw. The latest are rows, the
-older ones of long output are in the object store; whoever reads does not notice. Looking into the database (`look`) and
-fetching what it pointed to (`fetch`) are apart, so that no connection is held while the object store answers.
+Chunks are numbered without gaps per attempt; a reader continues after the last number it saw. The latest chunks are
+rows, the older ones of long output are in the object store. Finding chunks in the database (`look`) and fetching their
+object (`fetch`) are separate, so that no connection is held while the object store answers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rota.store.database import AnyConnection, Database
 from rota.store.log_segments import Segment, Segments, StoredChunk, since_us
 from rota.store.statements import sql
 
-MOST_TAIL_BYTES = 64 * 1024 * 1024  # looked through backwards for line ends; lines longer than that are cut
+MOST_TAIL_BYTES = 64 * 1024 * 1024  # searched backwards for line ends; longer lines are cut
 _CHUNKS_A_LOOK = 50
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which output. Row-level security confines it to the caller's tenant."""
+    """Selects output. Row-level security confines it to the caller's tenant."""
 
     task: int
     attempt: int
@@ -32,7 +32,7 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where to begin reading: after this chunk, and so many bytes into the next."""
+    """Where to begin reading: after this chunk, and `skip_bytes` into the next."""
 
     after: int = -1
     skip_bytes: int = 0
@@ -40,22 +40,22 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the database knew: chunks, or the segment they are in."""
+    """Chunks from the database, or the segment that holds them."""
 
     chunks: list[StoredChunk]
     segment: Segment | None = None
-    is_last: bool = False  # there were no more chunks at that moment
+    is_last: bool = False  # there were no later chunks
 
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
     chunks: list[StoredChunk]
-    after: int  # go on after this one
+    after: int  # the next page begins after this chunk
     is_last: bool
 
 
 async def look(connection: AnyConnection, query: LogQuery, *, after: int, limit: int) -> Found:
-    """Where the next chunks are."""
+    """Finds the next chunks or their segment."""
     rows = await connection.fetch(
         sql("log_reading/read_log"), query.task, query.attempt, after, query.stream, query.since, limit
     )
@@ -64,7 +64,7 @@ async def look(connection: AnyConnection, query: LogQuery, *, after: int, limit:
 
 
 async def fetch(segments: Segments, query: LogQuery, found: Found, *, after: int) -> LogPage:
-    """The chunks themselves."""
+    """Reads the chunks, from the object store if they are in a segment."""
     if found.segment is None:
         return LogPage(found.chunks, found.chunks[-1].seq if found.chunks else after, found.is_last)
     chunks = [chunk for chunk in await segments.fetch(found.segment) if chunk.seq > after]
@@ -72,9 +72,9 @@ async def fetch(segments: Segments, query: LogQuery, found: Found, *, after: int
 
 
 async def find_tail(database: Database, segments: Segments, tenant: int, query: LogQuery, lines: int) -> Beginning:
-    """Where the last so many lines begin."""
+    """Where the last `lines` lines begin."""
     before: int | None = None
-    left = lines + 1  # line ends to find: the one before the first line wanted
+    left = lines + 1  # line ends to find: up to the one before the first line
     looked = 0
     is_last = True
     while True:
@@ -100,7 +100,7 @@ async def find_tail(database: Database, segments: Segments, tenant: int, query: 
             return Beginning()
         for chunk in chunks:
             if is_last and not chunk.data.endswith(b"\n"):
-                left -= 1  # the last line has no end yet, and is a line all the same
+                left -= 1  # the last line counts although it has no end yet
             is_last = False
             ends = chunk.data.count(b"\n")
             if ends >= left:

@@ -1,8 +1,7 @@
-"""Segments: long output as objects. What one looks like, and fetching it.
+"""Segments of long output: their format, and reading them from the object store.
 
-An object is compressed msgpack: chunks with their numbers, streams and times. A reader mostly wants the next segment
-or the one before, so the last few are kept in memory. Output whose object is missing or damaged is not passed over in
-silence: a line in its place says so.
+An object is compressed msgpack: chunks with their numbers, streams and times. The last few segments are cached, since a
+reader mostly wants a neighbour of the last one. If an object is missing or damaged, a line in the output says so.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _STANDARD_ERROR = 2
 
 
 class StoredChunk(msgspec.Struct, frozen=True, array_like=True):
-    """A piece of output, wherever it is kept. `at_us`: when it reached a server."""
+    """A piece of output. `at_us`: when it reached a server."""
 
     seq: int
     stream: int
@@ -48,7 +47,7 @@ _decoder = msgspec.msgpack.Decoder(_Content)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Where a part of an attempt's output is."""
+    """The range and the object of a part of an attempt's output."""
 
     first_seq: int
     last_seq: int
@@ -62,7 +61,7 @@ def encode(chunks: list[StoredChunk]) -> bytes:
 
 
 def decode(data: bytes) -> list[StoredChunk]:
-    """Raises ValueError when it is not what `encode` made."""
+    """Raises ValueError if `encode` did not make the data."""
     try:
         content = _decoder.decode(zlib.decompress(data))
     except (zlib.error, msgspec.MsgspecError) as error:
@@ -73,7 +72,7 @@ def decode(data: bytes) -> list[StoredChunk]:
 
 
 class Segments:
-    """One process's way to them."""
+    """The segments of one process, with a small cache."""
 
     def __init__(self, objects: ObjectStore | None) -> None:
         self.objects = objects
@@ -84,7 +83,7 @@ class Segments:
         await self.objects.put(object_key, _whole(body))
 
     async def fetch(self, segment: Segment) -> list[StoredChunk]:
-        """Its chunks. A 503 while the object store is away."""
+        """The chunks of the segment. Raises a 503 while the object store is unreachable."""
         found = self._recent.get(segment.object_key)
         if found is not None:
             self._recent.move_to_end(segment.object_key)
@@ -116,8 +115,8 @@ def since_us(since: datetime | None) -> int:
 
 
 def _instead_of(segment: Segment) -> StoredChunk:
-    said = f"\n[rota: {segment.size_bytes} bytes of output are missing here: their object is gone or damaged]\n"
-    return StoredChunk(segment.last_seq, _STANDARD_ERROR, 2**62, said.encode())
+    notice = f"\n[rota: {segment.size_bytes} bytes of output are missing here: their object is gone or damaged]\n"
+    return StoredChunk(segment.last_seq, _STANDARD_ERROR, 2**62, notice.encode())
 
 
 async def _whole(body: bytes) -> AsyncIterator[bytes]:

@@ -1,5 +1,5 @@
-"""Log chunks as they come from agents, and noticing when there are many: long output is moved elsewhere later on
-(`long_logs.py`). Nothing here waits for the object store.
+"""Stores log chunks from agents, and notes long output, which `long_logs.py` moves to the object store later. It must
+never wait for the object store.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from rota.model.attempt import LogChunk
 from rota.store.database import AnyConnection
 from rota.store.statements import columns, sql
 
-LATE_BYTES = 64 * 1024  # a result with more output than this inside brings what could not be sent before it
+LATE_BYTES = 64 * 1024  # a result with more inline output than this brings output that could not be sent before
 _MOST_COUNTED = 10_000
 
 Attempt = tuple[int, int]
 
 
 async def store_chunks(connection: AnyConnection, chunks: Sequence[LogChunk]) -> None:
-    """Keeps chunks; one that is resent under the same number is kept once."""
+    """Stores chunks; a chunk that is sent again under the same number is stored once."""
     await connection.execute(
         sql("logs/insert_log_chunks"), *columns(chunks, "task", "attempt", "seq", "stream", "data")
     )
 
 
 async def store_inline(connection: AnyConnection, chunks: Sequence[LogChunk]) -> None:
-    """The same for output that came inside results, which is short but for an agent that could not send it."""
+    """Stores the output inside results: short, unless the agent could not send it before."""
     await store_chunks(connection, chunks)
     if sum(len(chunk.data) for chunk in chunks) < LATE_BYTES:
         return
@@ -36,14 +36,14 @@ async def store_inline(connection: AnyConnection, chunks: Sequence[LogChunk]) ->
 
 
 async def note_long(connection: AnyConnection, attempts: Iterable[Attempt]) -> None:
-    """Their output is to be looked at: it may be long enough to be moved."""
+    """Notes attempts whose output may be long enough to be moved."""
     noted = sorted(attempts)
     if noted:
         await connection.execute(sql("logs/note_long"), *columns(noted, 0, 1))
 
 
 class LogCounter:
-    """Counts the output of attempts that one agent sends over one connection, and notes each that becomes long."""
+    """Counts the output that one agent sends over one connection, and notes attempts whose output becomes long."""
 
     def __init__(self, long_bytes: int) -> None:
         self._long_bytes = long_bytes
@@ -58,7 +58,7 @@ class LogCounter:
                 before = 0 if chunk.seq == 0 else await _stored_bytes(connection, attempt)
             after = before + len(chunk.data)
             self._sizes[attempt] = after
-            # Again with every further piece of that size: what came after the last look is looked at too.
+            # Noted again after each further `long_bytes`, for the output that came after the last move.
             if after // self._long_bytes > before // self._long_bytes:
                 noted.add(attempt)
         while len(self._sizes) > _MOST_COUNTED:
@@ -72,6 +72,6 @@ class LogCounter:
 
 
 async def _stored_bytes(connection: AnyConnection, attempt: Attempt) -> int:
-    """Sent over an earlier connection, perhaps to another server node."""
+    """The bytes sent over earlier connections, perhaps to other server nodes."""
     size: int = await connection.fetchval(sql("logs/stored_bytes"), *attempt)
     return size

@@ -1,5 +1,5 @@
-"""Moving long output into the object store: the rows of it. The object comes before its row and the chunks go with the
-row's own transaction, so that output is always in exactly one place, whoever dies when (see `store.artifacts`).
+"""The rows of long output that moves to the object store. The object exists before its row, and the row's transaction
+deletes the chunks, so output is always either in rows or in an object, whichever process dies (see `artifacts.py`).
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from rota.store.log_segments import SEGMENT_BYTES, SEGMENT_CHUNKS, StoredChunk
 from rota.store.logs import Attempt
 from rota.store.statements import sql
 
-FORGOTTEN_HOURS = 24  # output with a gap that nobody fills for so long stays where it is
+FORGOTTEN_HOURS = 24  # output with a gap that is not filled for so long stays in rows
 _SEGMENTS_A_ROUND = 500
 
 
 class AlreadyMoved(Exception):
-    """Others moved or removed these chunks meanwhile; the object is not needed."""
+    """Another node has moved or removed these chunks; the object is not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongLog:
-    """What is known about an attempt's output before some of it is moved."""
+    """The facts about an attempt's output before a part of it is moved."""
 
     tenant: int
     running: bool
-    last_seq: int  # of what was moved; -1: nothing was
+    last_seq: int  # the last chunk that was moved; -1: none
     moved_bytes: int
     waiting_bytes: int
 
 
 async def claim_long(connection: AnyConnection, *, at_most: int, for_seconds: float) -> list[Attempt]:
-    """Attempts to look at now, by whoever claimed them; others leave them alone for a while."""
+    """Claims attempts to examine now. The claim lapses after `for_seconds`."""
     rows = await connection.fetch(sql("long_logs/claim_long"), at_most, for_seconds)
     return [(row["task"], row["attempt"]) for row in rows]
 
@@ -54,7 +54,7 @@ async def read_long(connection: AnyConnection, attempt: Attempt) -> LongLog | No
 
 
 async def next_chunks(connection: AnyConnection, attempt: Attempt, *, after: int) -> list[StoredChunk]:
-    """Enough for one segment, without a gap: what lies behind one waits until it is filled."""
+    """Chunks for one segment, up to the first gap: the rest waits until the gap is filled."""
     rows = await connection.fetch(sql("long_logs/chunks_to_move"), *attempt, after, SEGMENT_BYTES, SEGMENT_CHUNKS)
     return [
         StoredChunk(row["seq"], row["stream"], to_us(row["at"]), row["data"])
@@ -66,7 +66,7 @@ async def next_chunks(connection: AnyConnection, attempt: Attempt, *, after: int
 async def keep_segment(
     connection: AnyConnection, attempt: Attempt, chunks: list[StoredChunk], *, object_key: str, stored_bytes: int
 ) -> None:
-    """Notes the segment in place of its chunks. Raises `AlreadyMoved`."""
+    """Inserts the segment and deletes its chunks. Raises `AlreadyMoved`."""
     first, last = chunks[0].seq, chunks[-1].seq
     async with connection.transaction():
         try:
@@ -82,7 +82,7 @@ async def keep_segment(
             )
         except asyncpg.UniqueViolationError:
             raise AlreadyMoved from None
-        # Also what was sent again after an earlier segment had taken it.
+        # Also chunks that were sent again after an earlier segment took them.
         gone = await connection.fetch(sql("long_logs/drop_moved_chunks"), *attempt, last)
         if sum(row["seq"] >= first for row in gone) != len(chunks):
             raise AlreadyMoved
@@ -90,7 +90,7 @@ async def keep_segment(
 
 
 async def forget_segments(connection: AnyConnection, days: int | None, *, after: int) -> int:
-    """Some of those whose task is gone or whose time is over. Where the next look begins; 0: from the beginning."""
+    """Deletes some segments of removed or old tasks. Returns where the next round begins; 0: at the beginning."""
     row = await connection.fetchrow(sql("long_logs/forget_segments"), after, _SEGMENTS_A_ROUND, days)
     assert row is not None
     return row["last"] if row["seen"] == _SEGMENTS_A_ROUND else 0

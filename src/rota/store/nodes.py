@@ -1,4 +1,4 @@
-"""The registry: nodes with agents, server nodes, and who leads which pool."""
+"""The registry of nodes, server nodes and the leaders of pools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def register_node(
     capabilities: list[str],
     version: str,
 ) -> tuple[int, bool]:
-    """The node's number, and whether an operator has it draining."""
+    """The node's number, and whether an operator drains it."""
     row = await connection.fetchrow(
         sql("nodes/register_node"),
         pool,
@@ -62,24 +62,24 @@ async def save_reports(connection: AnyConnection, reports: Sequence[NodeReport])
 async def set_draining(
     connection: AnyConnection, node: int, *, draining: bool, deadline_seconds: float | None = None
 ) -> None:
-    """An operator's word, kept until it is taken back: the agent's and the servers' restarts don't change it.
+    """Begins or ends a drain, which survives restarts of agent and servers.
 
-    The last word counts: draining again sets another deadline, or takes it away.
+    The last call counts: a repeated drain sets another deadline, or removes it.
     """
     await connection.execute(sql("nodes/set_draining"), node, draining, deadline_seconds)
 
 
 async def remove_node(connection: AnyConnection, node: int) -> bool:
-    """Forgets a node whose worker is away, and its drain; False: it is not away, or nobody knows it.
+    """Removes a node whose worker is away, and its drain. False: the worker is not away, or there is no such node.
 
-    The row stays for the attempts that ran there. A worker that comes back under the name is a node again.
+    The row stays for the attempts that ran there. A worker with the same name makes it a node again.
     """
     found = await connection.fetchval(sql("nodes/remove_node"), node)
     return found is not None
 
 
 async def draining_nodes(connection: AnyConnection, pool: int) -> dict[int, bool]:
-    """Nodes that an operator drains, and whether the deadline for what runs there is over."""
+    """Drained nodes → whether the deadline for their running tasks has passed."""
     rows = await connection.fetch(sql("nodes/draining_nodes"), pool)
     return {row["id"]: row["overdue"] for row in rows}
 
@@ -144,7 +144,7 @@ class Leadership:
 
 
 async def read_leaders(connection: AnyConnection) -> list[Leadership]:
-    """Who leads what, as far as the leases say. A lease that ran out is nobody's."""
+    """The leaders of pools by their unexpired leases."""
     rows = await connection.fetch(sql("nodes/read_leaders"))
     return [Leadership(*row) for row in rows]
 

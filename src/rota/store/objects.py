@@ -1,8 +1,8 @@
-"""The object store: a folder, S3, GCS or Azure behind one small door. Bytes by key; whose they are is in the database.
+"""The object store: bytes by key in a folder, S3, GCS or Azure. Their owners are rows in the database.
 
-Memory is bounded by the parts a write has under way and by the slice a read holds. Trouble becomes a 503 whose words
-say nothing of where the store is; the operator's log line is cleared of every secret we were given. Keys are written
-once and never again, so a reader that comes back for the next slice finds the same object.
+Memory is bounded by the parts of a write and the slice of a read. An error becomes a 503 that does not reveal the
+location of the store; the operator's log line shows no secret. A key is written only once, so a reader that returns for
+the next slice finds the same object.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rota.settings import SettingsError
 log = structlog.get_logger()
 
 SLICE_BYTES = 4 * 1024 * 1024
-PART_BYTES = 8 * 1024 * 1024  # 10,000 of them are the most S3 takes: 80 GB
+PART_BYTES = 8 * 1024 * 1024  # S3 takes 10,000 parts at most: 80 GB
 PARTS_AT_ONCE = 2
 ANSWER_SECONDS = 30.0
 _RETRIES = 4
@@ -54,7 +54,7 @@ class ObjectFacts:
 
 
 class ObjectStore:
-    """One process's way to the objects. `open_objects` makes it."""
+    """The objects as one process reaches them. Made by `open_objects`."""
 
     def __init__(self, store: Any, *, folder: Path | None, secrets: tuple[str, ...]) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class ObjectStore:
         self._secrets = secrets
 
     async def put(self, key: str, chunks: AsyncIterator[bytes]) -> None:
-        """Writes the object whole, or not at all: an error from `chunks` comes out here and leaves nothing."""
+        """Writes the whole object or nothing. An error raised by `chunks` is raised here."""
         broken: list[Exception] = []
         try:
             await self._guarded(
@@ -83,9 +83,9 @@ class ObjectStore:
             await asyncio.to_thread(_flush, self._folder, key)
 
     async def read(self, key: str, *, start: int, end: int, size_bytes: int) -> AsyncIterator[bytes]:
-        """The bytes from `start` to before `end`, slice by slice: a slow reader holds no request open.
+        """Reads the bytes from `start` to before `end` in slices, so that a slow reader holds no request open.
 
-        `size_bytes` is the whole object's: some servers answer a range that is everything as if none were asked for.
+        `size_bytes` is the size of the object: some servers ignore a range that covers everything.
         """
         while start < end:
             stop = min(end, start + SLICE_BYTES)
@@ -105,7 +105,7 @@ class ObjectStore:
         return ObjectFacts(facts["path"], facts["size"], facts["last_modified"])
 
     async def delete(self, key: str) -> None:
-        """Also what a broken-off write left behind. One that is not there is deleted already."""
+        """Deletes the object and the parts of an interrupted write. A missing object is no error."""
         with contextlib.suppress(ObjectMissing):
             await self._guarded(obstore.delete_async(self._store, key))
         if self._folder is not None:
@@ -130,11 +130,11 @@ class ObjectStore:
             if broken:
                 raise broken[0] from None
             log.error("objects.away", kind=type(error).__name__, error=self._without_secrets(str(error)))
-            # Not chained: a traceback of ours must not carry the store's own words.
+            # Not chained: a traceback must not show the message of the store.
             raise unavailable(_AWAY) from None
 
     def _without_secrets(self, text: str) -> str:
-        """The first line, without anything quoted from an answer, without queries, and with our secrets blacked out."""
+        """The first line of the message without quoted answers, queries and secrets."""
         line = re.sub(r"\?\S*", "", text.partition("\n")[0].partition("<")[0])
         for secret in self._secrets:
             line = line.replace(secret, "…")
@@ -190,20 +190,20 @@ def _open_folder(folder: Path) -> ObjectStore:
 
 
 def _allows_plain_http(options: Mapping[str, str]) -> bool:
-    """Only when somebody said so: for a store on the same machine or in a network of its own."""
+    """Only on request: for a store on the same machine or in a private network."""
     said = [options.get("allow_http", ""), *(os.environ.get(f"{cloud}ALLOW_HTTP", "") for cloud in _CLOUD_VARIABLES)]
     return any(word.lower() in ("true", "1", "yes") for word in said)
 
 
 def _secrets(options: Mapping[str, str]) -> tuple[str, ...]:
-    """Longest first, so that one which holds another is blacked out whole."""
+    """Longest first, so that a secret which contains another is masked as a whole."""
     named = {**{n: v for n, v in os.environ.items() if n.startswith(_CLOUD_VARIABLES)}, **options}
     found = {value for name, value in named.items() if _SECRET_NAME.search(name) and len(value) >= 4}
     return tuple(sorted(found, key=len, reverse=True))
 
 
 async def _watched(chunks: AsyncIterator[bytes], broken: list[Exception]) -> AsyncIterator[bytes]:
-    """Remembers what the source itself raised: the store would hand it back in words of its own."""
+    """Remembers the error that the source raised, because the store wraps it in its own."""
     try:
         async for chunk in chunks:
             if chunk:
@@ -214,7 +214,7 @@ async def _watched(chunks: AsyncIterator[bytes], broken: list[Exception]) -> Asy
 
 
 def _flush(folder: Path, key: str) -> None:
-    """To the disk, with the folders that name it: a row must never be safer than its object."""
+    """Flushes the file and its folders to disk: a row must never outlive its object in a crash."""
     path = folder / key
     while True:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -228,7 +228,7 @@ def _flush(folder: Path, key: str) -> None:
 
 
 def _remove_parts(folder: Path, key: str) -> None:
-    """What a process that died in the middle of a write left: the same name with a number behind it."""
+    """Deletes the parts of a write whose process died: the same name with a number appended."""
     target = folder / key
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(target.parent):

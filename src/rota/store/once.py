@@ -1,8 +1,8 @@
-"""Effects that must not happen twice: a durable record per tenant and key of "done, with this result".
+"""Effects that must not happen twice: a durable record per tenant and key that the effect was done, with its result.
 
-A claim is somebody doing it right now; of all who ask at once exactly one gets it, because the key is unique. A claim
-by a task holds as long as that attempt runs; any other lapses with its lease. What nobody can know is whether a
-claimant that died had done the effect already: the next one is first again. The caller names the tenant.
+A claim means that a caller does the effect now; the unique key gives it to exactly one of concurrent callers. The claim
+of a task holds while its attempt runs, any other until its lease ends. If a claimant dies, nobody knows whether it did
+the effect, and the next caller may claim the key.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
 _TRIES = 5
-_TASK_LOOKS_SECONDS = 1.0  # how soon to ask again while another task is at it
+_TASK_LOOKS_SECONDS = 1.0  # how soon to ask again while another task holds the claim
 
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """Who asks: a token of its own, and the attempt it speaks for, if it is one."""
+    """The caller: a random claim, and the attempt it runs in, if any."""
 
     claim: str
     lease_ms: int
@@ -28,26 +28,26 @@ class Claimant:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """It is yours to do."""
+    """The caller does the effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It was done; this is what was recorded."""
+    """The effect was done with this result."""
 
     result: str | None
-    is_ours: bool  # by this very claim
+    is_ours: bool  # by the same claim
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Another is doing it."""
+    """Another caller does the effect now."""
 
     retry_after_seconds: float
 
 
 async def claim(connection: AnyConnection, tenant: int, key: str, who: Claimant) -> First | Done | Taken:
-    """Asking again with the same claim gives the same answer, and a lease anew."""
+    """Claims the effect. A repeated call with the same claim gets the same answer and a new lease."""
     for _ in range(_TRIES):
         won = await connection.fetchval(
             sql("once/claim_once"), tenant, key, who.claim, who.task, who.attempt, who.lease_ms
@@ -56,14 +56,14 @@ async def claim(connection: AnyConnection, tenant: int, key: str, who: Claimant)
             return First()
         found = await _look(connection, tenant, key, who.claim)
         if found is not None:
-            return found  # else it was given up between the two statements
+            return found  # else the claim was given up between the two statements
     return Taken(_TASK_LOOKS_SECONDS)
 
 
 async def record(
     connection: AnyConnection, tenant: int, key: str, claim: str | None, result: str
 ) -> First | Done | Taken:
-    """Writes that it is done. Without a claim: only if nobody has one. `First`: recorded just now."""
+    """Records the effect as done. Without a claim: only if no other claim holds. `First`: this call recorded it."""
     if claim is None:
         written = await connection.fetchval(sql("once/record_once"), tenant, key, result)
     else:
@@ -74,13 +74,13 @@ async def record(
 
 
 async def give_up(connection: AnyConnection, tenant: int, key: str, claim: str) -> bool:
-    """It was not done after all: the next who asks is first."""
+    """Gives the claim up: the effect was not done, and the next caller may claim it."""
     gone = await connection.fetchval(sql("once/give_up"), tenant, key, claim)
     return gone is not None
 
 
 async def running_tenant(connection: AnyConnection, task: int, attempt: int) -> int | None:
-    """Whose attempt it is, as long as it runs."""
+    """The tenant of the attempt while it runs."""
     tenant: int | None = await connection.fetchval(sql("once/running_tenant"), task, attempt)
     return tenant
 

@@ -1,4 +1,4 @@
-"""Holding tasks back and letting them go on, at their owner's wish. One short transaction each, and harmless twice."""
+"""Pauses, holds and resumes tasks for their owners. One short transaction each, harmless if repeated."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ MOST_TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    held_back: list[tuple[int, int]]  # (task, pool): were waiting
-    stopping: list[tuple[int, int, int]]  # (task, pool, attempt): run, and will be stopped
+    held_back: list[tuple[int, int]]  # (task, pool) of tasks that waited
+    stopping: list[tuple[int, int, int]]  # (task, pool, attempt) of running tasks
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What goes on, and as what."""
+    """A task that was resumed or edited, as it is now."""
 
     task: ReadyTask
     pool: int
     state: State
-    wakes_in_seconds: float | None  # its timer: when it is due, or becomes urgent
+    wakes_in_seconds: float | None  # until it is due, or becomes urgent
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LiveTask:
 
 
 async def pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> Paused:
-    """Holds back those that wait, asks for those that run to be stopped. Others are left as they are."""
+    """Pauses waiting tasks and requests a stop of running ones. Leaves other tasks alone."""
 
     async def pause() -> Paused:
         held_back = await connection.fetch(sql("pausing/pause_waiting"), tasks, tenant, None)
@@ -59,7 +59,7 @@ async def pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: i
 async def hold_tasks(
     connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str
 ) -> list[tuple[int, int]]:
-    """Holds back those that wait: (task, pool) of each. One that is held back already learns the new reason."""
+    """Holds waiting tasks and returns (task, pool) of each. A paused task gets the new reason."""
 
     async def hold() -> list[tuple[int, int]]:
         held = await connection.fetch(sql("pausing/pause_waiting"), tasks, tenant, reason)
@@ -70,7 +70,7 @@ async def hold_tasks(
 
 
 async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[Resumed]:
-    """Lets paused ones go on; one that is still being stopped becomes ready when it has. The ids come sorted."""
+    """Resumes paused tasks; a task that is being stopped becomes ready when it has stopped. The ids are sorted."""
 
     async def resume() -> list[Resumed]:
         await connection.execute(sql("pausing/resume_running"), tasks, tenant)
@@ -83,9 +83,9 @@ async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: 
 async def _on_locked(
     connection: AnyConnection, tasks: Sequence[int], tenant: int, work: Callable[[], Awaitable[Done]]
 ) -> Done:
-    """Does it in one transaction, and again after a deadlock with a settlement.
+    """Runs `work` in a transaction, and again after a deadlock with a settlement.
 
-    The rows are locked first: one that starts between two statements would escape both.
+    The rows are locked first: a task that starts between two statements would escape both.
     """
     for tries_left in reversed(range(MOST_TRIES)):
         try:

@@ -1,4 +1,4 @@
-"""How far running tasks say they are: the latest word of each, nothing for those that say nothing; and their stages."""
+"""The latest progress report of each running task, and its finished stages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS_A_ROUND = 20_000
 
 
 async def store_progress(connection: AnyConnection, said: Sequence[ReportedProgress]) -> None:
-    """Of attempts that run; anything else came too late and is dropped."""
+    """Stores reports of running attempts; late ones are dropped."""
     latest = {one.task: one for one in said}
     words = [latest[task] for task in sorted(latest)]
     progress = [cleaned(one.progress) for one in words]
@@ -25,7 +25,7 @@ async def store_progress(connection: AnyConnection, said: Sequence[ReportedProgr
 
 
 async def record_stage(connection: AnyConnection, *, task: int, attempt: int, tenant: int, stage: StageDone) -> None:
-    """Of an attempt that runs. Saying it again changes nothing."""
+    """Records a finished stage of a running attempt. A repeated call changes nothing."""
     words = cleaned(Progress(stage.number / stage.count, f"stage {stage.number}/{stage.count} {stage.name} done"))
     await connection.execute(
         sql("progress/record_stage"),
@@ -40,5 +40,5 @@ async def record_stage(connection: AnyConnection, *, task: int, attempt: int, te
 
 
 async def forget_progress(connection: AnyConnection) -> None:
-    """Of attempts that run no more."""
+    """Deletes the progress of attempts that have ended."""
     await connection.execute(sql("progress/forget_progress"), ROWS_A_ROUND)

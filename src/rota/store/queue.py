@@ -1,6 +1,6 @@
-"""The queue as its pool's leader sees it: load what may start, authorise starts, find what runs.
+"""The queue for the pool's leader: loads tasks that may start, authorises starts, finds running attempts.
 
-Every function takes the connection to use; the leader owns two fenced ones. Rows become `ReadyTask`s at this border.
+Every function takes the connection; the leader owns two fenced ones. Rows become `ReadyTask`s here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rota.store.statements import columns, sql
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Whose batch this is. A statement that carries it changes nothing once another leader has taken over."""
+    """The term of a leader. A statement that carries it changes nothing after another leader has taken over."""
 
     pool: int
     epoch: int
@@ -38,7 +38,7 @@ class StartRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
-    """What the queue's leader does not know of a task it starts."""
+    """The data of a started task that its leader does not hold in memory."""
 
     task: int
     attempt: int
@@ -50,7 +50,7 @@ class Started(msgspec.Struct, frozen=True, gc=False):
 
 
 def ready_task(row: asyncpg.Record) -> ReadyTask:
-    """A queue row as the core knows it. A row whose timer ran out while ready has become urgent."""
+    """A queue row for the core. A ready row whose timer has run out is urgent."""
     urgent = row["state"] == State.READY and row["due"]
     return ReadyTask(
         row["id"],
@@ -71,7 +71,7 @@ def ready_task(row: asyncpg.Record) -> ReadyTask:
 
 
 async def start_attempts(connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]) -> list[Started]:
-    """Authorises what is still as we believed; the rest simply does not come back. Durable on return."""
+    """Authorises the starts whose task is unchanged, and returns only these. Durable on return."""
     rows = await connection.fetch(
         sql("queue/start_attempts"),
         fence.pool,
@@ -83,14 +83,14 @@ async def start_attempts(connection: AnyConnection, fence: Fence, requests: Sequ
 
 
 async def find_started(connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]) -> list[Started]:
-    """After a lost reply: what our start statement did authorise."""
+    """After a lost reply: the starts that were authorised."""
     rows = await connection.fetch(
         sql("queue/find_started"), fence.epoch, *columns(requests, "task", "version", "node", "boot")
     )
     return [_started(row) for row in rows]
 
 
-_KINDS = {kind.value: kind for kind in Kind}  # a look-up costs a tenth of Kind(…)
+_KINDS = {kind.value: kind for kind in Kind}  # a lookup costs a tenth of Kind(…)
 
 
 def _started(row: asyncpg.Record) -> Started:
@@ -125,7 +125,7 @@ async def load_ready(connection: AnyConnection, pool: int, wanted: Sequence[Want
 async def load_due(
     connection: AnyConnection, pool: int, tenants: Sequence[int], since: Sequence[datetime], amount: int
 ) -> list[tuple[ReadyTask, datetime]]:
-    """Tasks whose timer has run out, with the timer, at most `amount` a tenant."""
+    """Tasks whose timer has run out, with the timer; at most `amount` for each tenant."""
     rows = await connection.fetch(sql("queue/load_due"), pool, tenants, since, amount)
     return [(ready_task(row), row["wake_at"]) for row in rows]
 
@@ -176,7 +176,7 @@ async def load_running(connection: AnyConnection, pool: int) -> list[AuthorisedA
 
 
 async def load_stopping(connection: AnyConnection, pool: int) -> list[tuple[int, int, bool]]:
-    """Running attempts whose owner wants them stopped: (task, attempt, for good)."""
+    """Running attempts that their owners stop: (task, attempt, whether it is a cancellation)."""
     rows = await connection.fetch(sql("queue/load_stopping"), pool)
     return [(row["id"], row["attempt"], row["cancels"]) for row in rows]
 

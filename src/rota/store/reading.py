@@ -1,6 +1,6 @@
-"""Reads for people and programs: one task, many, attempts, dead letters, nodes.
+"""Reads for the API: tasks, attempts, usage, nodes, names.
 
-Every function takes a connection that row-level security has confined to the tenant, and names the tenant again.
+Functions with a `tenant` take a connection that row-level security confines to it, and name the tenant again.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ async def read_attempts(connection: AnyConnection, task: int, tenant: int) -> li
 
 
 async def latest_attempt(connection: AnyConnection, task: int, tenant: int) -> int | None:
-    """The number of the latest attempt that ran or runs; None when the task is unknown, 0 when none did."""
+    """The number of the latest attempt; 0: none has run. None: there is no such task."""
     row = await connection.fetchrow(sql("reading/latest_attempt"), task, tenant)
     return None if row is None else max(row["live"] or 0, row["ended"] or 0)
 
 
 async def read_usage(connection: AnyConnection, tenant: int, *, up_to: int) -> asyncpg.Record:
-    """What a tenant has waiting and running, counted up to a bound."""
+    """Counts and resources of a tenant's waiting and running tasks, counted up to a bound."""
     row = await connection.fetchrow(sql("reading/read_usage"), tenant, up_to)
     assert row is not None
     return row
 
 
 async def read_nodes(connection: AnyConnection, *, seen_within_days: int | None = None) -> list[asyncpg.Record]:
-    """One that said goodbye has left; one that no leader has heard of for a minute is lost.
+    """The nodes with their states: left after a goodbye, lost after a minute of silence.
 
-    A drain comes before what the node says of itself: it is somebody's will, and holds longer.
+    A drain takes precedence over the state that the node reports, because an operator decided it.
     """
     return list(await connection.fetch(sql("reading/read_nodes"), seen_within_days))
 
@@ -66,7 +66,7 @@ async def database_now(connection: AnyConnection) -> datetime:
 
 
 async def database_clock(connection: AnyConnection) -> datetime:
-    """The time now, not that of the transaction's beginning."""
+    """The present time, not the start of the transaction."""
     now: datetime = await connection.fetchval(sql("reading/database_clock"))
     return now
 
@@ -81,14 +81,14 @@ async def ended_tasks(connection: AnyConnection, tasks: Sequence[int]) -> list[t
     return [(row["task"], State(row["state"])) for row in rows]
 
 
-async def place_in_queue(connection: AnyConnection, task: int, tenant: int, *, up_to: int) -> int | None:
-    """How many of the tenant's ready tasks come before it; None when there are more, or it waits no more."""
-    row = await connection.fetchrow(sql("reading/place_in_queue"), task, tenant, up_to)
+async def queue_position(connection: AnyConnection, task: int, tenant: int, *, up_to: int) -> int | None:
+    """How many of the tenant's ready tasks precede it. None: more than `up_to`, or it no longer waits."""
+    row = await connection.fetchrow(sql("reading/queue_position"), task, tenant, up_to)
     return None if row is None or row["looked_at"] >= up_to else int(row["ready"])
 
 
 async def blocked_by(connection: AnyConnection, task: int, *, limit: int) -> tuple[list[tuple[int, State | None]], int]:
-    """The tasks it still waits for, with their states, and how many there are in all."""
+    """The unfinished parents of a task with their states, and their total number."""
     rows = await connection.fetch(sql("reading/blocked_by"), task, limit)
     found = [(row["parent"], None if row["state"] is None else State(row["state"])) for row in rows]
     return found, rows[0]["waits"] if rows else 0

@@ -1,7 +1,7 @@
-"""Letting go of what is old: whole partitions where all of it is, some rows a round where newer things lie beside.
+"""Retention: drops whole partitions if everything in them is old, else deletes a bounded number of rows per round.
 
-A task that still waits or runs is never touched, however old it is. Nothing here waits for a lock for long: what can't
-be had now is tried again in the next round.
+It must never touch a live task, however old, nor wait long for a lock: a lock that is not free is tried again in the
+next round.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from rota.store.database import AnyConnection
 from rota.store.statements import sql
 from rota.store.task_rows import PARTITION_SIZE
 
-MOST_SURVIVORS = 10_000  # live tasks that are moved so that a range can go; with more of them it stays
+MOST_SURVIVORS = 10_000  # live tasks that are moved out of a range before it is dropped; with more of them it stays
 ROWS_A_ROUND = 2_000
 MEMBERS_A_ROUND = 20_000
 _LEDGERS = ["tasks", "attempts", "log_chunks", "task_tags"]
 _LOGS = ["log_chunks"]
-_TRIES = 5  # for the lock, in a round; each holds others up for as long as it is waited for
+_TRIES = 5  # for the lock in a round; each blocks others while it waits
 _PAUSE_SECONDS = 0.5
 
 PUT_OFF = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
@@ -43,7 +43,7 @@ async def save_retention(connection: AnyConnection, retention: Retention) -> Non
 
 
 async def drop_old_events(connection: AnyConnection, days: int) -> list[str]:
-    """Whole days. Those that went; a day that is in use right now stays until the next round."""
+    """Drops the partitions of old days and returns their names. A day in use stays until the next round."""
     rows = await connection.fetch(sql("retention/old_event_partitions"), days)
     gone = []
     for row in rows:
@@ -58,27 +58,27 @@ async def drop_old_events(connection: AnyConnection, days: int) -> list[str]:
 
 
 async def old_ranges(connection: AnyConnection, table: str) -> list[int]:
-    """Numbers of a ledger's id ranges that no new task can fall into, oldest first."""
+    """Numbers of the id ranges of a table that no new task can fall into, oldest first."""
     rows = await connection.fetch(sql("retention/old_ranges"), table, PARTITION_SIZE)
     return [row["number"] for row in rows]
 
 
 async def drop_old_ranges(connection: AnyConnection, days: int, *, logs_only: bool = False) -> list[int]:
-    """Ranges of which everything that ended did so long enough ago. Those that went, at most one a call."""
+    """Drops the first range whose ended tasks are all old enough. Returns its number in a list, or none."""
     for number in await old_ranges(connection, "log_chunks" if logs_only else "tasks"):
         if not await _all_old(connection, number, days, logs_only=logs_only):
             continue
         try:
             if await _drop_range(connection, _LOGS if logs_only else _LEDGERS, number):
                 return [number]
-        except asyncpg.UndefinedTableError:  # of its logs, or another node was faster
+        except asyncpg.UndefinedTableError:  # its logs are gone already, or another node was faster
             continue
         return []
     return []
 
 
 async def _drop_range(connection: AnyConnection, tables: list[str], number: int) -> bool:
-    """False: another node is at it, or the lock could not be had."""
+    """False: another node works on it, or the lock was not free."""
     for turn in range(_TRIES):
         if turn:
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -103,15 +103,15 @@ async def _all_old(connection: AnyConnection, number: int, days: int, *, logs_on
     there, young = row
     if young:
         return False
-    if logs_only:  # what is left may be the survivors' own
+    if logs_only:  # the chunks left may be those of live tasks
         return bool(await connection.fetchval(sql("retention/has_old_logs"), low, high))
     return bool(there) or live == 0
 
 
 async def forget_old_tasks(connection: AnyConnection, days: int, *, after: int) -> int:
-    """Row by row, in the newest ranges, where newer tasks lie beside old ones. Where the next look begins.
+    """Deletes old tasks of the newest ranges row by row. Returns where the next round begins; 0: at the beginning.
 
-    Looks at some attempts in the order of ids, which is nearly that of time; 0 means from the beginning again.
+    Examines a bounded number of attempts in the order of ids, which is nearly that of time.
     """
     async with connection.transaction():
         if not await connection.fetchval(sql("retention/try_retention_lock")):
@@ -125,19 +125,19 @@ async def forget_old_tasks(connection: AnyConnection, days: int, *, after: int) 
 
 
 async def forget_orphans(connection: AnyConnection) -> None:
-    """Dead letters, links and edits of tasks whose range has gone."""
+    """Deletes dead letters, links and edits of tasks whose range was dropped."""
     await connection.execute(sql("retention/forget_orphans"), ROWS_A_ROUND)
 
 
 async def forget_members(connection: AnyConnection, *, after: int) -> int:
-    """Graphs let go of members whose range has gone. Where the next look begins; 0: from the beginning again."""
+    """Deletes graph members whose range was dropped. Returns where the next round begins; 0: at the beginning."""
     row = await connection.fetchrow(sql("retention/forget_members"), after, MEMBERS_A_ROUND)
     assert row is not None
     return row["last"] if row["seen"] == MEMBERS_A_ROUND else 0
 
 
 async def forget_graphs(connection: AnyConnection, *, after: int) -> int:
-    """Graphs of which nothing is left. They are written with their members, so one without any has had them."""
+    """Deletes graphs without members: a graph is written with its members, so it has had some."""
     row = await connection.fetchrow(sql("retention/forget_graphs"), after, ROWS_A_ROUND)
     assert row is not None
     return row["last"] if row["seen"] == ROWS_A_ROUND else 0

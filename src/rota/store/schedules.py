@@ -1,7 +1,7 @@
-"""Schedules and their occurrences as rows: saved by their owners, moved on by the ticker.
+"""Schedules and their occurrences as rows: owners save schedules, the ticker moves their cursors.
 
-Whoever writes occurrences or moves a cursor holds the schedule's row locked, so the ticker, a manual run, a backfill
-and an edit come one after the other.
+A caller that writes occurrences or moves a cursor holds the lock of the schedule's row, which serialises the ticker,
+manual runs, backfills and edits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def schedule_of(row: asyncpg.Record) -> Schedule:
     )
 
 
-def _said(one: Schedule) -> tuple[object, ...]:
+def _owner_values(one: Schedule) -> tuple[object, ...]:
     rule = one.rule
     return (
         one.user,
@@ -75,14 +75,14 @@ def _said(one: Schedule) -> tuple[object, ...]:
 
 
 async def insert_schedule(connection: AnyConnection, one: Schedule) -> Schedule | None:
-    """None: the tenant has one of that name."""
-    row = await connection.fetchrow(sql("schedules/insert_schedule"), one.tenant, one.name, *_said(one))
+    """None: the tenant has a schedule of this name."""
+    row = await connection.fetchrow(sql("schedules/insert_schedule"), one.tenant, one.name, *_owner_values(one))
     return None if row is None else schedule_of(row)
 
 
 async def save_schedule(connection: AnyConnection, one: Schedule) -> Schedule:
-    """Writes what an editor, who holds the row, made of it; the version rises."""
-    row = await connection.fetchrow(sql("schedules/save_schedule"), one.id, one.tenant, *_said(one))
+    """Writes the schedule, whose row the caller has locked; the version rises."""
+    row = await connection.fetchrow(sql("schedules/save_schedule"), one.id, one.tenant, *_owner_values(one))
     assert row is not None, "the editor holds the row"
     return schedule_of(row)
 
@@ -102,12 +102,12 @@ async def count_schedules(connection: AnyConnection, tenant: int) -> int:
 
 
 async def delete_schedule(connection: AnyConnection, one: Schedule) -> None:
-    """The schedule; the tasks it made stay. Its history, which nobody finds any more, goes with `delete_history`."""
+    """Deletes the schedule. Its tasks stay; its history is deleted by `delete_history`."""
     await connection.execute(sql("schedules/delete_schedule"), one.id)
 
 
 async def delete_history(connection: AnyConnection, schedule: int, *, limit: int) -> int:
-    """So much of it at once, because there may be millions; how much there was."""
+    """Deletes at most `limit` occurrences, because there may be millions. Returns the number."""
     gone = await connection.fetch(sql("schedules/delete_history"), schedule, limit)
     return len(gone)
 
@@ -125,11 +125,11 @@ class Occurrence:
     reason: str | None = None
     until: datetime | None = None
     at: datetime | None = None
-    graph: int | None = None  # what the tasks are, unless one
+    graph: int | None = None  # the graph of the tasks, unless the run is one task
 
 
 async def insert_runs(connection: AnyConnection, runs: Sequence[Occurrence]) -> set[tuple[int, datetime]]:
-    """(schedule, instant) of those that are ours to make; the others happened before."""
+    """(schedule, instant) of the new runs; the others exist already."""
     rows = await connection.fetch(
         sql("schedules/insert_occurrences"),
         *columns(runs, "schedule", "instant", "tenant", "trigger"),
@@ -173,7 +173,7 @@ async def transaction_time(connection: AnyConnection) -> datetime:
 
 
 async def seconds_to_next(connection: AnyConnection) -> float | None:
-    """Until the next cursor comes, by the database's clock."""
+    """Seconds until the next cursor is due, by the database's clock."""
     seconds = await connection.fetchval(sql("schedules/seconds_to_next"))
     return None if seconds is None else float(seconds)
 
@@ -198,7 +198,7 @@ async def move_cursors(connection: AnyConnection, cursors: Sequence[Cursor]) -> 
 
 
 async def count_manual_run(connection: AnyConnection, runs: Sequence[Occurrence]) -> None:
-    """Runs of a schedule that did not come from its cursor: it stays where it is."""
+    """Counts runs that did not come from the cursor, which stays where it is."""
     last = runs[-1]
     await connection.execute(
         sql("schedules/count_manual_run"), last.schedule, len(runs), list(last.tasks or ()), last.graph
@@ -211,7 +211,7 @@ async def live_among(connection: AnyConnection, tasks: Sequence[int]) -> set[int
 
 
 async def live_in_graphs(connection: AnyConnection, graphs: Sequence[int]) -> dict[int, list[int]]:
-    """Graph → its members that have not ended: also those that joined it since, and retries."""
+    """Graph → its live members, with later joins and retries."""
     rows = await connection.fetch(sql("schedules/live_in_graphs"), sorted(graphs))
     found: dict[int, list[int]] = {}
     for row in rows:
@@ -220,7 +220,7 @@ async def live_in_graphs(connection: AnyConnection, graphs: Sequence[int]) -> di
 
 
 async def read_owners(connection: AnyConnection, tenants: Iterable[int]) -> dict[int, Caller]:
-    """The tenants as callers, so that what their plans allow holds for scheduled tasks too."""
+    """The tenants as callers, so that the limits of their plans hold for scheduled tasks."""
     rows = await connection.fetch(sql("schedules/read_owners"), sorted(set(tenants)))
     return {
         row["tenant_id"]: Caller(

@@ -1,4 +1,4 @@
-"""Secrets as rows: sealed before they come here, opened after they leave. Nothing here sees a value."""
+"""Secrets as rows. The values are sealed and opened elsewhere (`envelope.py`); this module must never see one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def names_known(connection: AnyConnection, tenant: int, names: Sequence[st
 
 
 async def read_sealed(connection: AnyConnection, places: Sequence[Place]) -> dict[Place, Sealed]:
-    """Those of them that are there, in one statement."""
+    """The sealed values of the secrets that exist, in one statement."""
     rows = await connection.fetch(sql("secrets/read_secrets"), *columns(places, "tenant", "name"))
     return {Place(row[0], row[1]): Sealed(row[2], row[3], row[4]) for row in rows}
 
@@ -56,13 +56,13 @@ async def read_sealed(connection: AnyConnection, places: Sequence[Place]) -> dic
 async def sealed_otherwise(
     connection: AnyConnection, key_id: str, *, after: Place, limit: int
 ) -> list[tuple[Place, Sealed]]:
-    """Secrets of all tenants whose data key another master key wraps, past a place, in order."""
+    """Secrets of all tenants whose data key is wrapped by another master key, after (tenant, name), in order."""
     rows = await connection.fetch(sql("secrets/sealed_otherwise"), key_id, after.tenant, after.name, limit)
     return [(Place(row[0], row[1]), Sealed(row[2], row[3], row[4])) for row in rows]
 
 
 async def save_rewrapped(connection: AnyConnection, place: Place, before: Sealed, after: Sealed) -> bool:
-    """False: it got another value meanwhile, or is gone; either way there is nothing left to do."""
+    """False: the secret changed or is gone, so there is nothing left to do."""
     done = await connection.fetchval(
         sql("secrets/save_rewrapped"), place.tenant, place.name, after.key_id, after.wrapped_key, before.wrapped_key
     )

@@ -1,4 +1,4 @@
-"""Shapes: every distinct demand once, known by a number. Numbers never change meaning, so a cache never goes stale."""
+"""Shapes: every distinct demand is stored once under a number. A number never changes meaning, so caches stay right."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def number_of(connection: AnyConnection, shape: Shape) -> int:
     number = await connection.fetchval(_FIND, *values)
     if number is None:
         number = await connection.fetchval(_INSERT, *values)
-    if number is None:  # another node was faster
+    if number is None:  # another node has inserted it
         number = await connection.fetchval(_FIND, *values)
     return int(number)
 

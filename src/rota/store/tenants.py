@@ -1,4 +1,4 @@
-"""Tenants, plans, tokens: who may do how much."""
+"""Tenants, plans, tokens, rate limits and the audit log."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class TenantRow:
     plan: str
     created_at: datetime
     trusted: bool
-    paused: bool = False  # nothing new of it starts
+    paused: bool = False  # no further task of the tenant starts
 
 
 async def add_tenant(connection: AnyConnection, name: str, plan: str, *, trusted: bool = False) -> TenantRow | None:
-    """None when the name is taken."""
+    """None: the name is taken."""
     row = await connection.fetchrow(sql("tenants/add_tenant"), name, plan, trusted)
     return None if row is None else TenantRow(*row)
 
@@ -63,7 +63,7 @@ async def read_tenants(connection: AnyConnection) -> list[TenantRow]:
 
 
 async def pause_tenant(connection: AnyConnection, name: str, paused: bool) -> TenantRow | None:
-    """None: there is no such tenant. Leaders hear of it as they look at tenants' limits."""
+    """None: there is no such tenant. Leaders notice when they next read the tenants' limits."""
     row = await connection.fetchrow(sql("tenants/pause_tenant"), name, paused)
     return None if row is None else TenantRow(*row)
 
@@ -134,7 +134,7 @@ async def has_tokens(connection: AnyConnection) -> bool:
 
 
 async def find_token(connection: AnyConnection, public_id: str) -> tuple[TokenRow, bytes, Plan, bool] | None:
-    """A token that is neither revoked nor expired, with its hash, its tenant's plan, and whether that is trusted."""
+    """A token that is neither revoked nor expired, its hash, the tenant's plan, and whether the tenant is trusted."""
     row = await connection.fetchrow(sql("tenants/find_token"), public_id)
     return None if row is None else (_token(row), row["secret_hash"], plan_of(row), row["trusted"])
 
@@ -147,19 +147,19 @@ async def revoke_token(connection: AnyConnection, number: int) -> bool:
 async def take_rate(
     connection: AnyConnection, tenant: int, *, tasks: int, interval: timedelta, burst: timedelta
 ) -> bool:
-    """One step of the generic cell rate algorithm, whole batch or nothing. Right across all nodes: it is one row."""
+    """One step of the generic cell rate algorithm for a whole batch or nothing. One row serves all nodes."""
     taken = await connection.fetchval(sql("tenants/take_rate"), tenant, tasks, interval, burst)
     return taken is not None
 
 
 async def rate_backlog(connection: AnyConnection, tenant: int) -> float:
-    """How far ahead of time the tenant has submitted, in seconds."""
+    """How far the tenant is ahead of its rate, in seconds."""
     seconds = await connection.fetchval(sql("tenants/rate_backlog"), tenant)
     return float(seconds or 0.0)
 
 
 async def count_waiting(connection: AnyConnection, tenant: int, *, up_to: int) -> int:
-    """Live tasks of a tenant, counted no further than needed."""
+    """The number of a tenant's live tasks, counted up to `up_to`."""
     number = await connection.fetchval(sql("tenants/count_waiting"), tenant, up_to)
     return int(number)
 

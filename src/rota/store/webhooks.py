@@ -1,7 +1,7 @@
-"""Webhooks as rows: who is told of what, and the outbox of what is to be delivered.
+"""Webhooks as rows: their filters, and the outbox of their messages.
 
-A webhook's place in the log moves in the transaction that puts its messages into the outbox, so every event becomes
-one message of each webhook that wants it, whatever dies when.
+A webhook's cursor in the log moves in the transaction that writes its messages into the outbox, so every event becomes
+one message for each webhook that selects it, whichever process dies.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Outgoing:
 async def add_webhook(
     connection: AnyConnection, tenant: int, url: str, wanted: EventFilter, *, salt: bytes, user: str
 ) -> Webhook:
-    """Told of what happens from now on; of one task also what happened to it: it may be quicker than its owner."""
+    """The webhook receives events from now on; one of a single task also its earlier events."""
     cursor = await newest_cursor(connection)
     if wanted.task is not None:
         first = await connection.fetchval(sql("webhooks/first_event_of_task"), tenant, wanted.task)
@@ -83,7 +83,7 @@ async def remove_webhook(connection: AnyConnection, tenant: int, number: int) ->
 
 
 async def resume_webhook(connection: AnyConnection, tenant: int, number: int) -> bool:
-    """One that was stopped is told again, of what happens from now on."""
+    """Resumes a stopped webhook with the events from now on."""
     cursor = await newest_cursor(connection)
     done = await connection.fetchval(sql("webhooks/resume_webhook"), tenant, number, cursor.xid)
     return done is not None
@@ -118,7 +118,7 @@ async def webhooks_with_news(connection: AnyConnection) -> list[int]:
 
 
 async def lock_webhook(connection: AnyConnection, number: int) -> Webhook | None:
-    """None: another node is at it, or it is gone or stopped."""
+    """None: another node works on it, or it is removed or stopped."""
     row = await connection.fetchrow(sql("webhooks/lock_webhook"), number)
     return None if row is None else _webhook(row)
 
@@ -166,7 +166,7 @@ async def record_try(
     trouble: str | None,
     again_in_seconds: float,
 ) -> None:
-    """How a try ended. One that another node has claimed since is left to it."""
+    """Records how a try ended, unless another node has claimed the delivery since."""
     await connection.execute(
         sql("webhooks/record_try"),
         message.delivery,
@@ -179,7 +179,7 @@ async def record_try(
 
 
 async def stop_webhook(connection: AnyConnection, number: int, reason: str) -> None:
-    """Nothing more is sent to it, and what waits is given up."""
+    """Stops the webhook and gives up its waiting deliveries."""
     async with connection.transaction():
         await connection.execute(sql("webhooks/stop_webhook"), number, reason)
         await connection.execute(sql("webhooks/give_up_deliveries"), number)
@@ -205,7 +205,7 @@ async def list_deliveries(connection: AnyConnection, webhook: int, *, before: in
 
 
 async def redeliver(connection: AnyConnection, webhook: int, number: int) -> bool:
-    """Due at once, with all its tries before it. The message keeps its id."""
+    """Makes the delivery due at once with all its tries. The message keeps its id."""
     done = await connection.fetchval(sql("webhooks/redeliver"), webhook, number)
     return done is not None
 

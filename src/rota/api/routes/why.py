@@ -139,7 +139,7 @@ async def _asked(services: Services, caller: Caller, row: asyncpg.Record, state:
         since = instant(row["live_started_at"])
         return Explanation(reason="running", sentence=f"it runs on {row['live_node']} since {since}", basis="running")
     async with services.database.tenant(caller.tenant_id) as connection:
-        ahead = await reading.place_in_queue(connection, row["id"], caller.tenant_id, up_to=MOST_COUNTED)
+        ahead = await reading.queue_position(connection, row["id"], caller.tenant_id, up_to=MOST_COUNTED)
     place = None if ahead is None else ahead + 1
     words = f"behind the first {MOST_COUNTED:,}" if place is None else f"number {place:,}"
     if answers is None:
