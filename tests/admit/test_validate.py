@@ -236,7 +236,7 @@ def test_a_mount_for_other_tenants_is_refused_and_its_own_is_required_of_the_nod
     assert judged("gamma", "open")[1] == []
     [fault] = judged("gamma", "team")[1]
     assert (fault.pointer, fault.code) == ("/mounts", "mount-not-allowed")
-    assert fault.detail == "the mount team of pool default is for other tenants; its operator says for whom"
+    assert fault.detail == "the mount team of pool default is for other tenants; ask its operator"
 
 
 def test_a_refusal_names_what_is_short() -> None:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from rota.admit.drafts import check_key, draft_batch, hash_of
+from rota.admit.drafts import check_idempotency_key, draft_batch, hash_of
 from rota.admit.facts_cache import FactsCache
 from rota.admit.group_commit import DEADLINE_SECONDS, GroupCommit
 from rota.admit.ids import IdBlocks
@@ -129,7 +129,7 @@ class Admission:
     ) -> tuple[datetime, list[Draft]]:
         """The drafts and the time at which they were judged. Raises a Problem with every fault."""
         if key is not None:
-            check_key(key, "Idempotency-Key")
+            check_idempotency_key(key, "Idempotency-Key")
         pointers = arrays.pointers if arrays is not None else [] if single else None
         unknown = await self._unknown_secrets(caller, requests, pointers)
         try:

@@ -50,7 +50,7 @@ def draft_batch(
         if len(request.args) or len(request.kwargs):
             validator.arguments(request, pointer)
         if request.idempotency_key is not None:
-            check_key(request.idempotency_key, f"{pointer}/idempotency_key")
+            check_idempotency_key(request.idempotency_key, f"{pointer}/idempotency_key")
         own_key = request.idempotency_key or (key if single else None)
         parents, rules = _parents_of(request, pointer, validator.faults)
         if template is not None:
@@ -93,7 +93,7 @@ def hash_of(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()[:16]
 
 
-def check_key(key: str, where: str) -> None:
+def check_idempotency_key(key: str, where: str) -> None:
     if not key or len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable():
         detail = f"{where}: an idempotency key has 1 to {LONGEST_KEY} printable ASCII characters"
         raise Problem("idempotency-key-invalid", status=400, title="The idempotency key is not valid", detail=detail)

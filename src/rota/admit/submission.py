@@ -159,7 +159,7 @@ def _unfinished(draft: Draft, rules: dict[int, Upstream], parents: dict[int, Par
 
 
 def _key_reused(pointer: str, task: int) -> Problem:
-    detail = f"the key was used for task {task}, which has another body; use a new key"
+    detail = f"the idempotency key was used for task {task}, which has another body; use a new key"
     return Problem(
         "idempotency-key-reused",
         status=422,

@@ -22,7 +22,7 @@ class OnceAsk(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     task: int = 0
     attempt: int = 0
-    say: str  # claim | done | give-up
+    action: str  # claim | done | give-up
     key: str
     nonce: str  # of this use: two threads of one attempt are two callers
     result: str = ""  # JSON as text; only with `done`

@@ -56,11 +56,11 @@ def progress_of(line: bytes) -> Progress | None:
         head = _HEAD.match(text)
         if head is None:
             return None
-        number, unit, words = head.groups()
+        number, unit, message = head.groups()
         whole = 100.0 if unit == "%" else float(unit[1:]) if unit else 1.0
         if whole <= 0:
             return None
-        found = Progress(float(number) / whole, words or "")
+        found = Progress(float(number) / whole, message or "")
     if found.fraction is not None and not 0 <= found.fraction <= 1:
         return None
     found = cleaned(found)

@@ -69,7 +69,7 @@ class _Figures(Collector):
         yield CounterMetricFamily("rota_tasks_admitted", "Tasks admitted by this node.", figures.admitted)
         yield GaugeMetricFamily("rota_tasks_live", "Tasks not ended, as of the last analyze.", figures.live_tasks)
         yield GaugeMetricFamily("rota_dead_letters", "Dead letters, as of the last analyze.", figures.dead_letters)
-        for name, words, field, kind in (
+        for name, description, field, kind in (
             ("rota_pool_epoch", "Epoch of this term.", "epoch", GaugeMetricFamily),
             ("rota_pool_nodes", "Connected nodes.", "nodes", GaugeMetricFamily),
             (
@@ -88,7 +88,7 @@ class _Figures(Collector):
             ("rota_attempts_settled", "Results settled in this term.", "settled", CounterMetricFamily),
             ("rota_results_superseded", "Late or repeated results.", "superseded", CounterMetricFamily),
         ):
-            family = kind(name, words, labels=["pool"])
+            family = kind(name, description, labels=["pool"])
             for pool in figures.pools:
                 family.add_metric([pool.pool], getattr(pool, field))
             yield family

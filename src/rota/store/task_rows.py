@@ -53,7 +53,7 @@ _queue_start = row_start(len(QUEUE_COLUMNS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """The meaning of a request but for its arguments, key and parents. A stored field bears the name of its column."""
+    """The meaning of a request without its arguments, key and parents. A stored field has the name of its column."""
 
     kind: Kind
     name: str

@@ -64,8 +64,8 @@ def category_of(request: TaskRequest, facts: Facts, faults: FaultList) -> Catego
 def cap_of(request: TaskRequest, category: Category | None, plan: Plan, faults: FaultList) -> tuple[int, bool]:
     """The longest run time, and whether the client or the category gave it."""
     longest = plan.longest_cap_seconds * 1000
-    words = f"from 10ms to {duration_text(longest)}, the longest of plan {plan.name}"
-    cap = amount_of("cap", request.cap, milliseconds_of, 10, longest, words, faults)
+    bounds = f"from 10ms to {duration_text(longest)}, the longest of plan {plan.name}"
+    cap = amount_of("cap", request.cap, milliseconds_of, 10, longest, bounds, faults)
     if cap is None and category is not None and category.cap_ms is not None:
         cap = min(category.cap_ms, longest)
     return (longest, False) if cap is None else (cap, True)

@@ -56,9 +56,7 @@ def check_mounts(request: TaskRequest, pool: PoolFacts | None, facts: Facts, fau
         label = f"{MOUNT_LABEL}{name}"
         offering = [labels for _, labels in pool.nodes if label in labels] if pool is not None else []
         if offering and not any(meets(labels, label, mount_requirement(facts.tenant)) for labels in offering):
-            why = (
-                f"the mount {name} of pool {request.pool or 'default'} is for other tenants; its operator says for whom"
-            )
+            why = f"the mount {name} of pool {request.pool or 'default'} is for other tenants; ask its operator"
             faults.add("mounts", "mount-not-allowed", why)
 
 

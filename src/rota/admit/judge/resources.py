@@ -92,11 +92,11 @@ def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList, *, field
             if not any(meets(labels, name, value) for _, labels in pool.nodes)
         }
         if not lacking:
-            words = f"no node of pool {pool.name} has all of these: {_wanted(shape.require)}"
-            faults.add(field or "require", "unsatisfiable", words)
+            detail = f"no node of pool {pool.name} has all of these: {_requirements(shape.require)}"
+            faults.add(field or "require", "unsatisfiable", detail)
         for blamed, labels in _by_field(lacking).items():
-            words = f"no node of pool {pool.name} has {_wanted(labels)}{_there(blamed, labels, pool)}"
-            faults.add(field or blamed, "unsatisfiable", words)
+            detail = f"no node of pool {pool.name} has {_requirements(labels)}{_there(blamed, labels, pool)}"
+            faults.add(field or blamed, "unsatisfiable", detail)
         return
     faults.add(
         field or "", "unsatisfiable", f"no node of pool {pool.name} could ever hold it: {_short(shape, fitting)}"
@@ -132,31 +132,31 @@ def _there(field: str, lacking: Mapping[str, str], pool: PoolFacts) -> str:
     return f"; there are {', '.join(what + name for name in sorted(offered)[:20])}" if offered else ""
 
 
-def _wanted(require: Mapping[str, str]) -> str:
-    words = []
+def _requirements(require: Mapping[str, str]) -> str:
+    parts = []
     for name, value in require.items():
         if name == SANDBOX_LABEL:
-            words.append("a working sandbox (run rota doctor on a node to see why)")
+            parts.append("a working sandbox (run rota doctor on a node to see why)")
         elif name == CONTAINER_LABEL:
-            words.append("a container engine")
+            parts.append("a container engine")
         elif name.startswith(MOUNT_LABEL):
-            words.append(f"the mount {name[len(MOUNT_LABEL) :]}")
+            parts.append(f"the mount {name[len(MOUNT_LABEL) :]}")
         elif name.startswith(ROOTFS_LABEL):
-            words.append(f"the root {name[len(ROOTFS_LABEL) :]}")
+            parts.append(f"the root {name[len(ROOTFS_LABEL) :]}")
         else:
-            words.append(f"{name}={value}")
-    return ", ".join(words)
+            parts.append(f"{name}={value}")
+    return ", ".join(parts)
 
 
 def _short(shape: Shape, nodes: list[Resources]) -> str:
     """The amounts that no node has, as text."""
-    words = []
+    parts = []
     for name, amount in _amounts(shape.resources).items():
         most = max(_amounts(node).get(name, 0) for node in nodes)
         if amount > most:
             has = f"the most that one has is {_text(name, most)}" if most else "none has any"
-            words.append(f"it asks for {_text(name, amount)} {name}, {has}")
-    return "; ".join(words) or "each amount is there on some node, but all of them on none"
+            parts.append(f"it asks for {_text(name, amount)} {name}, {has}")
+    return "; ".join(parts) or "each amount is there on some node, but all of them on none"
 
 
 _TEXTS: dict[str, Callable[[int], str]] = {

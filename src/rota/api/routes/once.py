@@ -122,7 +122,7 @@ async def do_once_for_task(request: Request) -> Response:
     ask = await read_json(request, OnceAsk, limit=_MOST_BODY_BYTES)
     result = _json_of(ask.result)
     faults = _key_faults(ask.key)
-    if ask.say not in ("claim", "done", "give-up") or (ask.say == "done") != bool(result):
+    if ask.action not in ("claim", "done", "give-up") or (ask.action == "done") != bool(result):
         faults.append(Fault("/say", "invalid-value", "say is claim, done (with a result) or give-up"))
     if not 1 <= len(ask.nonce) <= 64 or not (0 < ask.task < 2**63 and 0 < ask.attempt < 2**15):
         faults.append(Fault("/nonce", "invalid-value", "there is no such attempt or use"))
@@ -135,10 +135,10 @@ async def do_once_for_task(request: Request) -> Response:
         tenant = await once.running_tenant(connection, ask.task, ask.attempt)
         if tenant is None:
             raise conflict("not-running", f"attempt {ask.attempt} of task {ask.task} does not run")
-        if ask.say == "give-up":
+        if ask.action == "give-up":
             await once.give_up(connection, tenant, ask.key, claim)
             return answer(OnceAnswer(state="first"))
-        if ask.say == "done":
+        if ask.action == "done":
             found = await once.record(connection, tenant, ask.key, claim, result.decode())
         else:
             who = Claimant(claim, 0, ask.task, ask.attempt)
@@ -151,7 +151,7 @@ def _for_the_task(ask: OnceAsk, found: First | Done | Taken) -> OnceAnswer:
         case First():
             return OnceAnswer(state="first")
         case Done(result, is_ours):
-            state = "first" if ask.say == "done" and is_ours else "done"
+            state = "first" if ask.action == "done" and is_ours else "done"
             return OnceAnswer(state=state, result=result or "null")
         case Taken(seconds):
-            return OnceAnswer(state="lost" if ask.say == "done" else "taken", retry_after_seconds=seconds)
+            return OnceAnswer(state="lost" if ask.action == "done" else "taken", retry_after_seconds=seconds)

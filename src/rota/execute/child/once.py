@@ -87,8 +87,8 @@ class Once:
             raise OnceError(answer.message)
         return answer
 
-    def _asking(self, word: str, result: bytes = b"") -> OnceAsk:
-        return OnceAsk(say=word, key=self.key, nonce=self._nonce, result=result.decode())
+    def _asking(self, action: str, result: bytes = b"") -> OnceAsk:
+        return OnceAsk(action=action, key=self.key, nonce=self._nonce, result=result.decode())
 
 
 class _NotTaken(Exception):

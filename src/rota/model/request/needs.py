@@ -179,8 +179,8 @@ def check_image(request: TaskRequest, faults: FaultList) -> None:
         for variable, value in request.env.items():
             if not is_one_line(value):
                 pointer = f"env/{variable[:80].replace('~', '~0').replace('/', '~1')}"
-                words = f"a container's variables are one line of at most {LONGEST_VARIABLE_BYTES} bytes each"
-                faults.add(pointer, "invalid-character", f"{variable[:80]}: {words}")
+                detail = f"a container's variables are one line of at most {LONGEST_VARIABLE_BYTES} bytes each"
+                faults.add(pointer, "invalid-character", f"{variable[:80]}: {detail}")
 
 
 def check_package(request: TaskRequest, kind: Kind | None, faults: FaultList) -> bool:
@@ -202,8 +202,8 @@ def check_artifact_names(request: TaskRequest, faults: FaultList) -> None:
     named += [(f"files/{pointer_part(path[:80])}", artifact) for path, artifact in request.files.items()]
     for pointer, artifact in named:
         if artifact is not None and digits_of(artifact) is None:
-            words = "is not an artifact; write sha256:… or 8 to 64 of its digits"
-            faults.add(pointer, "unknown-artifact", f"{artifact[:80]!r} {words}")
+            detail = "is not an artifact; write sha256:… or 8 to 64 of its digits"
+            faults.add(pointer, "unknown-artifact", f"{artifact[:80]!r} {detail}")
 
 
 def check_files(request: TaskRequest, faults: FaultList) -> None:
@@ -230,8 +230,8 @@ def check_outputs(request: TaskRequest, faults: FaultList) -> None:
     for position, pattern in enumerate(request.outputs[:MOST_PATTERNS]):
         fault = path_fault(pattern)
         if fault is not None:
-            words = f"{pattern[:80]!r} is not a pattern inside the work folder: {fault}"
-            faults.add(f"outputs/{position}", "invalid-path", words)
+            detail = f"{pattern[:80]!r} is not a pattern inside the work folder: {fault}"
+            faults.add(f"outputs/{position}", "invalid-path", detail)
         elif pattern.count("**") > 1 or any("**" in part and part != "**" for part in pattern.split("/")):
-            words = f"{pattern[:80]!r}: ** stands once, and alone between slashes"
-            faults.add(f"outputs/{position}", "invalid-path", words)
+            detail = f"{pattern[:80]!r}: ** stands once, and alone between slashes"
+            faults.add(f"outputs/{position}", "invalid-path", detail)

@@ -57,9 +57,9 @@ def kind_of(request: TaskRequest, faults: FaultList) -> Kind | None:
     if request.interpreter is not None and named[0] not in ("script", "path", "upload"):
         faults.add("interpreter", "invalid-command", "an interpreter goes with script, path or upload only")
     for field in ("command", "interpreter"):
-        words: list[str] | None = getattr(request, field)
-        if words is not None:
-            _argv(field, words, faults)
+        arguments: list[str] | None = getattr(request, field)
+        if arguments is not None:
+            _argv(field, arguments, faults)
     if request.script is not None and not request.script.strip():
         faults.add("script", "invalid-command", "the script is empty")
     if request.script is not None and len(request.script.encode()) > MOST_SCRIPT_BYTES:
@@ -73,12 +73,12 @@ def kind_of(request: TaskRequest, faults: FaultList) -> Kind | None:
     return Kind.COMMAND if request.command is not None else Kind.SCRIPT
 
 
-def _argv(field: str, words: list[str], faults: FaultList) -> None:
-    if not words or not words[0]:
+def _argv(field: str, arguments: list[str], faults: FaultList) -> None:
+    if not arguments or not arguments[0]:
         faults.add(field, "invalid-command", "a program's name is missing")
-    if any("\0" in word for word in words):
+    if any("\0" in argument for argument in arguments):
         faults.add(field, "invalid-command", "an argument contains NUL")
-    if sum(len(word.encode()) + 1 for word in words) > MOST_ARGUMENT_BYTES:
+    if sum(len(argument.encode()) + 1 for argument in arguments) > MOST_ARGUMENT_BYTES:
         faults.add(field, "invalid-command", f"the arguments are larger than {MOST_ARGUMENT_BYTES} bytes")
 
 
@@ -178,7 +178,8 @@ def check_order(request: TaskRequest, faults: FaultList) -> None:
 
 def check_concurrency_key(key: str, field: str, faults: FaultList) -> None:
     if not key or len(key) > LONGEST_NAME or BAD_NAME.search(key):
-        faults.add(field, "invalid-name", f"a key has 1 to {LONGEST_NAME} characters, no control characters")
+        detail = f"a concurrency key has 1 to {LONGEST_NAME} characters, no control characters"
+        faults.add(field, "invalid-name", detail)
 
 
 def check_tags(request: TaskRequest, faults: FaultList) -> None:
@@ -193,7 +194,7 @@ def amount_of(
     convert: Callable[[Any], int],
     least: int,
     most: int,
-    words: str,
+    bounds: str,
     faults: FaultList,
 ) -> int | None:
     """A number in human units within its bounds; None: not given, or a fault was added."""
@@ -205,6 +206,6 @@ def amount_of(
         faults.add(field, "out-of-range", str(error))
         return None
     if not least <= amount <= most:
-        faults.add(field, "out-of-range", f"{value!r:.60} is not {words}")
+        faults.add(field, "out-of-range", f"{value!r:.60} is not {bounds}")
         return None
     return amount
