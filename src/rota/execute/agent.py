@@ -312,9 +312,7 @@ def _visible_folders(options: AgentOptions) -> VisibleFolders:
     return find_visible(options.directory, os.environ.get("PYTHONPATH", ""), os.path.expanduser("~"))
 
 
-def _child_settings(
-    options: AgentOptions, work: Path, environment: dict[str, str], packages: Packages
-) -> ChildSettings:
+def _child_settings(options: AgentOptions, work: Path, env: dict[str, str], packages: Packages) -> ChildSettings:
     seen = _visible_folders(options)
     if seen.withheld and options.use_sandbox:
         log.warning(
@@ -323,9 +321,7 @@ def _child_settings(
         )
     return ChildSettings(
         work=str(work),
-        environment=environment
-        | _python_environment()
-        | spawn_order.gpu_environment(() if options.capacity.gpus else None),
+        environment=env | _python_environment() | spawn_order.gpu_environment(() if options.capacity.gpus else None),
         imports=options.imports,
         directory=str(options.directory.resolve()),
         mounts={mount.name: mount for mount in options.mounts},

@@ -90,11 +90,11 @@ class Workbench:
         self._draining = self._stopping  # a leader that still drains this node repeats its order
 
     def inventory(self, expected: list[Key]) -> wire.Inventory:
-        held = [*self._attempts, *(key for key in self._outbox.unacknowledged if key not in self._attempts)]
+        keys = [*self._attempts, *(key for key in self._outbox.unacknowledged if key not in self._attempts)]
         unknown = [key for key in expected if key not in self._attempts and key not in self._outbox.unacknowledged]
         for key in unknown:
             self._remember(key)
-        return wire.Inventory(present=held, unknown=unknown)
+        return wire.Inventory(present=keys, unknown=unknown)
 
     def start(self, frame: wire.Start) -> None:
         shapes = {number: (_encode(grant), grant) for number, grant in frame.shapes.items()}

@@ -166,14 +166,14 @@ def _is_stopping() -> bool:
     global _listens
     if not _listens:
         try:
-            signal.signal(signal.SIGTERM, _hear)
+            signal.signal(signal.SIGTERM, _on_term)
         except ValueError:
             raise RuntimeError("read stopping first in the main thread: Python handles signals only there") from None
         _listens = True
     return _is_asked
 
 
-def _hear(number: int, frame: object) -> None:
+def _on_term(number: int, frame: object) -> None:
     global _is_asked
     _is_asked = True
 

@@ -57,7 +57,7 @@ def find(folder: str, patterns: Sequence[str], limits: Limits, hide: Hide = str)
     try:
         walk = _Walk(root, limits, hide)
         for pattern in patterns:
-            walk.look_for(pattern)
+            walk.search_for(pattern)
     finally:
         if root is not None:
             os.close(root)
@@ -77,13 +77,13 @@ def open_output(folder: str, output: Output) -> int:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=current)
     except OSError as error:
-        raise BadOutput(f"{_shown(output.path)}: {_words(error)}") from None
+        raise BadOutput(f"{_printable(output.path)}: {_reason(error)}") from None
     finally:
         os.close(current)
     trouble = _trouble(os.fstat(descriptor), None)
     if trouble is not None:
         os.close(descriptor)
-        raise BadOutput(f"{_shown(output.path)}: {trouble}")
+        raise BadOutput(f"{_printable(output.path)}: {trouble}")
     return descriptor
 
 
@@ -97,18 +97,18 @@ class _Walk:
         self._size_bytes = 0
         self.outputs: dict[str, Output] = {}
 
-    def look_for(self, pattern: str) -> None:
+    def search_for(self, pattern: str) -> None:
         parts = pattern.split("/")
         if self._root is not None:
             self._search(self._root, "", parts)
         if not _WILD.search(pattern) and pattern not in self.outputs:
-            raise BadOutput(f"{self._shown(pattern)}: the task left no such file")
+            raise BadOutput(f"{self._printable(pattern)}: the task left no such file")
 
     def _search(self, folder: int, above: str, parts: list[str]) -> None:
         """The matches of `parts` in the open folder and below."""
         part, rest = parts[0], parts[1:]
         if above.count("/") > DEEPEST:
-            raise BadOutput(f"{self._shown(above)}: is deeper than {DEEPEST} folders")
+            raise BadOutput(f"{self._printable(above)}: is deeper than {DEEPEST} folders")
         if part == _ANY_DEPTH:
             if rest:
                 self._search(folder, above, rest)
@@ -138,10 +138,10 @@ class _Walk:
         except OSError as error:
             if named and error.errno == errno.ENOENT:
                 return
-            raise BadOutput(f"{self._shown(above + name)}: {_words(error)}") from None
+            raise BadOutput(f"{self._printable(above + name)}: {_reason(error)}") from None
         try:
             if os.fstat(opened).st_dev != self._device:
-                raise BadOutput(f"{self._shown(above + name)}: is on another file system")
+                raise BadOutput(f"{self._printable(above + name)}: is on another file system")
             self._search(opened, f"{above}{name}/", parts)
         finally:
             os.close(opened)
@@ -153,12 +153,12 @@ class _Walk:
                     self._looked_at += 1
                     if self._looked_at > self._limits.looked_at:
                         raise BadOutput(
-                            f"{self._shown(above) if above else 'the folder'}: there are more than "
+                            f"{self._printable(above) if above else 'the folder'}: there are more than "
                             f"{self._limits.looked_at} names to look through; give narrower patterns"
                         )
                     yield entry.name, entry.stat(follow_symlinks=False)
         except OSError as error:
-            raise BadOutput(f"{self._shown(above)}: {_words(error)}") from None
+            raise BadOutput(f"{self._printable(above)}: {_reason(error)}") from None
 
     def _take_named(self, folder: int, above: str, name: str) -> None:
         try:
@@ -166,11 +166,10 @@ class _Walk:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise BadOutput(f"{self._shown(above + name)}: {_words(error)}") from None
+            raise BadOutput(f"{self._printable(above + name)}: {_reason(error)}") from None
         if stat.S_ISDIR(facts.st_mode):
-            raise BadOutput(
-                f"{self._shown(above + name)}: is a folder; write {self._shown(above + name + '/**')} for all in it"
-            )
+            pattern = self._printable(f"{above}{name}/**")
+            raise BadOutput(f"{self._printable(above + name)}: is a folder; write {pattern} for all in it")
         self._take(above + name, facts)
 
     def _take(self, path: str, facts: os.stat_result) -> None:
@@ -181,16 +180,20 @@ class _Walk:
             path_fault(path) or _trouble(facts, self._device) or ("has a secret in its name" if is_secret else None)
         )
         if trouble is not None:
-            raise BadOutput(f"{self._shown(path)}: {trouble}")
+            raise BadOutput(f"{self._printable(path)}: {trouble}")
         if len(self.outputs) >= self._limits.files:
-            raise BadOutput(f"{self._shown(path)}: is one more than the {self._limits.files} outputs a task may have")
+            raise BadOutput(
+                f"{self._printable(path)}: is one more than the {self._limits.files} outputs a task may have"
+            )
         self._size_bytes += facts.st_size
         if self._size_bytes > self._limits.size_bytes:
-            raise BadOutput(f"{self._shown(path)}: with it the outputs have more than {self._limits.size_bytes} bytes")
+            raise BadOutput(
+                f"{self._printable(path)}: with it the outputs have more than {self._limits.size_bytes} bytes"
+            )
         self.outputs[path] = Output(path, facts.st_size)
 
-    def _shown(self, path: str) -> str:
-        return _shown(self._hide(path))  # in this order: half a secret would not be recognised
+    def _printable(self, path: str) -> str:
+        return _printable(self._hide(path))  # in this order: half a secret would not be recognised
 
 
 def _trouble(facts: os.stat_result, device: int | None) -> str | None:
@@ -210,13 +213,13 @@ def _trouble(facts: os.stat_result, device: int | None) -> str | None:
     return "is on another file system" if device is not None and facts.st_dev != device else None
 
 
-def _words(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         return "is a symbolic link or no folder; links are not followed"
     return (error.strerror or type(error).__name__).lower()
 
 
-def _shown(path: str) -> str:
+def _printable(path: str) -> str:
     """The path itself where it is harmless on a terminal."""
-    shown = path if len(path) <= 200 else path[:200] + "…"
-    return shown if shown.isprintable() else ascii(shown)
+    shortened = path if len(path) <= 200 else path[:200] + "…"
+    return shortened if shortened.isprintable() else ascii(shortened)

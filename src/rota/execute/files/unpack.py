@@ -148,7 +148,7 @@ class _CarefulHeader(tarfile.TarInfo):
         pax = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
         extension = self.type in (*pax, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
         if self.size < 0 or (extension and self.size > _LARGEST_HEADER_BYTES):
-            raise Unsafe(f"{_shown(self.name)}: its header is not one that an honest archive has")
+            raise Unsafe(f"{_printable(self.name)}: its header is not one that an honest archive has")
         member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         return member
 
@@ -160,7 +160,7 @@ def _tar_members(stream: _Bounded) -> Iterator[_Member]:
                 yield _Member(header.name, is_folder=True, is_executable=True, content=None)
                 continue
             if header.size < 0 or not header.isreg() or header.issparse():
-                raise Unsafe(f"{_shown(header.name)}: is {_tar_kind(header)}; only files and folders are unpacked")
+                raise Unsafe(f"{_printable(header.name)}: is {_tar_kind(header)}; only files and folders are unpacked")
             executable = bool(header.mode & stat.S_IXUSR)
             yield _Member(header.name, False, executable, archive.extractfile(header), header.size)
             archive.members = []  # else the library remembers them all
@@ -189,12 +189,12 @@ def _zip_members(archive: BinaryIO) -> Iterator[_Member]:
             kind = stat.S_IFMT(mode)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 what = "a symbolic link" if kind == stat.S_IFLNK else "neither a file nor a folder"
-                raise Unsafe(f"{_shown(name)}: is {what}; only files and folders are unpacked")
+                raise Unsafe(f"{_printable(name)}: is {what}; only files and folders are unpacked")
             if name.endswith("/") or kind == stat.S_IFDIR:
                 yield _Member(name, is_folder=True, is_executable=True, content=None)
                 continue
             if entry.flag_bits & 1:
-                raise Unsafe(f"{_shown(name)}: is encrypted")
+                raise Unsafe(f"{_printable(name)}: is encrypted")
             with opened.open(entry) as content:
                 yield _Member(name, False, bool(mode & stat.S_IXUSR), content, entry.file_size)
 
@@ -222,9 +222,9 @@ class _Tree:
         if not parts:
             if member.is_folder:
                 return  # the folder itself, as `tar c .` writes it
-            raise Unsafe(f"{_shown(member.name)}: has no name")
+            raise Unsafe(f"{_printable(member.name)}: has no name")
         if any(_matches(parts[0], name) for name in self._reserved):
-            raise Unsafe(f"{_shown(member.name)}: {_shown(parts[0])} is a reserved name")
+            raise Unsafe(f"{_printable(member.name)}: {_printable(parts[0])} is a reserved name")
         parent, opened = self._open(parts if member.is_folder else parts[:-1], member.name)
         try:
             if not member.is_folder:
@@ -233,17 +233,17 @@ class _Tree:
             if opened:
                 os.close(parent)
 
-    def _open(self, parts: list[str], shown: str) -> tuple[int, bool]:
+    def _open(self, parts: list[str], member_name: str) -> tuple[int, bool]:
         """The folder at the end of the path, made where it is missing; whether the caller must close the descriptor."""
         current, ours = self._folder, False
         for depth in range(1, len(parts) + 1):
             path = "/".join(parts[:depth])
             if path not in self._folders:
-                self._claim(path, shown)
+                self._claim(path, member_name)
                 try:
                     os.mkdir(parts[depth - 1], 0o755, dir_fd=current)
                 except FileExistsError:
-                    raise Unsafe(f"{_shown(shown)}: {_shown(path)} is a file and a folder") from None
+                    raise Unsafe(f"{_printable(member_name)}: {_printable(path)} is a file and a folder") from None
                 self._folders.add(path)
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             following = os.open(parts[depth - 1], flags, dir_fd=current)
@@ -252,14 +252,14 @@ class _Tree:
             current, ours = following, True
         return current, ours
 
-    def _claim(self, path: str, shown: str) -> None:
+    def _claim(self, path: str, member_name: str) -> None:
         if self.files + len(self._folders) >= self._limit_files:
-            raise Unsafe(f"{_shown(shown)}: the archive has more than {self._limit_files} files and folders")
+            raise Unsafe(f"{_printable(member_name)}: the archive has more than {self._limit_files} files and folders")
         before = self._spelled.setdefault(path.casefold(), path)
         if before != path:
-            raise Unsafe(f"{_shown(shown)}: differs from {_shown(before)} in capitals only")
+            raise Unsafe(f"{_printable(member_name)}: differs from {_printable(before)} in capitals only")
         if path in self._folders:
-            raise Unsafe(f"{_shown(shown)}: is a file and a folder")
+            raise Unsafe(f"{_printable(member_name)}: is a file and a folder")
 
     def _write(self, parent: int, parts: list[str], member: _Member) -> None:
         path = "/".join(parts)
@@ -268,7 +268,7 @@ class _Tree:
         try:
             descriptor = os.open(parts[-1], flags, 0o600, dir_fd=parent)
         except FileExistsError:
-            raise Unsafe(f"{_shown(member.name)}: is in the archive twice") from None
+            raise Unsafe(f"{_printable(member.name)}: is in the archive twice") from None
         content = member.content
         assert content is not None, "a file has content"
         expected_bytes = self.size_bytes + member.declared_bytes
@@ -276,7 +276,7 @@ class _Tree:
             while piece := _careful(lambda: content.read(_PIECE_BYTES)):
                 self.size_bytes += len(piece)
                 if self.size_bytes > self._limit_bytes:
-                    message = f"{_shown(member.name)}: the archive unpacks to more than {self._limit_bytes} bytes"
+                    message = f"{_printable(member.name)}: the archive unpacks to more than {self._limit_bytes} bytes"
                     raise TooLarge(message, max(self.size_bytes, expected_bytes))
                 file.write(piece)
             # Of the mode only the executable bit counts: no set-user-id, no odd rights.
@@ -287,20 +287,20 @@ class _Tree:
 def _parts(name: str) -> list[str]:
     """A relative path's parts. Absolute paths, `..`, and names with another meaning elsewhere are refused."""
     if "\0" in name or "\\" in name:
-        raise Unsafe(f"{_shown(name)}: has a NUL or a backslash in its name")
+        raise Unsafe(f"{_printable(name)}: has a NUL or a backslash in its name")
     if name.startswith("/"):
-        raise Unsafe(f"{_shown(name)}: is an absolute path")
+        raise Unsafe(f"{_printable(name)}: is an absolute path")
     try:
         encoded = name.encode()
     except UnicodeEncodeError:
-        raise Unsafe(f"{_shown(name)}: its name is not UTF-8") from None
+        raise Unsafe(f"{_printable(name)}: its name is not UTF-8") from None
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise Unsafe(f"{_shown(name)}: leads out of the folder")
+        raise Unsafe(f"{_printable(name)}: leads out of the folder")
     if len(encoded) > _LONGEST_PATH_BYTES or len(parts) > _DEEPEST:
-        raise Unsafe(f"{_shown(name)}: is too long or too deep")
+        raise Unsafe(f"{_printable(name)}: is too long or too deep")
     if any(len(part.encode()) > _LONGEST_PART_BYTES for part in parts):
-        raise Unsafe(f"{_shown(name)}: has a part of more than {_LONGEST_PART_BYTES} bytes")
+        raise Unsafe(f"{_printable(name)}: has a part of more than {_LONGEST_PART_BYTES} bytes")
     return parts
 
 
@@ -308,7 +308,7 @@ def _matches(name: str, reserved: str) -> bool:
     return name.startswith(reserved[:-1]) if reserved.endswith("*") else name == reserved
 
 
-def _shown(name: str) -> str:
+def _printable(name: str) -> str:
     """Harmless on a terminal, and short."""
     return ascii(name if len(name) <= 120 else name[:120] + "…")
 

@@ -22,7 +22,7 @@ from rota.execute.linux import process_trees
 from rota.execute.linux.cgroup_limits import Counters
 
 _CHECK_SECONDS = 0.1
-_REST = 20  # pause after a check, in times of its duration
+_PAUSE_FACTOR = 20  # pause after a check, in times of its duration
 _ENTRIES_PER_SLICE = 2_000
 _SLICES_PER_CHECK = 8
 MOST_ENTRIES = 1_000_000  # files and folders that one attempt's folder may hold
@@ -63,8 +63,8 @@ class Watch:
                 yield unit
         for gone in [unit for unit in self._counts if unit.over[0] or (unit.ended_at and not unit.is_counted_last)]:
             del self._counts[gone]
-        rest = max(_CHECK_SECONDS, _REST * (time.process_time() - began))
-        self.due_at = now + rest if watched else float("inf")
+        pause = max(_CHECK_SECONDS, _PAUSE_FACTOR * (time.process_time() - began))
+        self.due_at = now + pause if watched else float("inf")
 
     def check_last(self, unit: Unit) -> bool:
         """Counts the folder of an ended unit once more. False: there is more to count, call again."""

@@ -66,9 +66,7 @@ class Keeper:
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._containers = Containers(setup)
         self._spare_folders = SpareFolders(spare_folders.folder_of(work))
-        self._starter = Starter(
-            work, setup, containers=self._containers, spare_folders=self._spare_folders, null=self._null
-        )
+        self._starter = Starter(work, setup, containers=self._containers, spare=self._spare_folders, null=self._null)
         self._orphans = Orphans(self._by_process)
         self._young: deque[Unit] = deque()  # not yet in a cgroup
         self._own_peak_bytes = process_trees.peak_bytes(os.getpid())

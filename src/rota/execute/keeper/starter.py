@@ -24,13 +24,11 @@ _TOLERATED_PROCESSES = 16  # processes above the grant that the kernel still all
 
 
 class Starter:
-    def __init__(
-        self, work: str, setup: Setup, *, containers: Containers, spare_folders: SpareFolders, null: int
-    ) -> None:
+    def __init__(self, work: str, setup: Setup, *, containers: Containers, spare: SpareFolders, null: int) -> None:
         self._work = work
         self._setup = setup
         self._containers = containers
-        self._spare_folders = spare_folders
+        self._spare_folders = spare
         self._null = null
 
     def start(self, unit: Unit, order: SpawnOrder, descriptors: list[int]) -> None:

@@ -87,7 +87,7 @@ class ProcessRunner:
         self._environment = environment
         self._units: dict[Attempt, ProcessUnit] = {}
         self._young: deque[tuple[float, ProcessUnit]] = deque()
-        self._look: asyncio.TimerHandle | None = None
+        self._watch_timer: asyncio.TimerHandle | None = None
         self._fetches: dict[Attempt, asyncio.Task[None]] = {}  # attempts whose image is being pulled
         self._background: set[asyncio.Task[None]] = set()
         # Tasks that run for an attempt before its process starts or after it has ended: `stop` cancels them.
@@ -186,8 +186,8 @@ class ProcessRunner:
         self._units[attempt] = unit
         unit.begin(self.link.spawn(unit, order, [out_write, err_write]), began_at)
         self._young.append((self.loop.time() + WATCH_AFTER_SECONDS, unit))
-        if self._look is None:
-            self._look = self.loop.call_later(WATCH_AFTER_SECONDS, self._watch_grown)
+        if self._watch_timer is None:
+            self._watch_timer = self.loop.call_later(WATCH_AFTER_SECONDS, self._watch_grown)
 
     def stop(self, attempt: Attempt) -> None:
         """TERM to the whole tree, KILL after the grace. `attempt.stopping` has the reason."""
@@ -295,7 +295,7 @@ class ProcessRunner:
         now = self.loop.time()
         while self._young and self._young[0][0] <= now:
             self._young.popleft()[1].watch()
-        self._look = self.loop.call_at(self._young[0][0], self._watch_grown) if self._young else None
+        self._watch_timer = self.loop.call_at(self._young[0][0], self._watch_grown) if self._young else None
 
 
 class ProcessUnit:
