@@ -109,7 +109,7 @@ def _task(chance: random.Random, number: int, now_us: int) -> ReadyTask:
 def _said(decision: Decision) -> str:
     if isinstance(decision, Start):
         return f"{decision.task.id}@{decision.node}{decision.behind}{decision.devices};"
-    return f"{decision.task}!{decision.node}>{decision.claimant};"
+    return f"{decision.task}!{decision.node}>{decision.for_task};"
 
 
 if __name__ == "__main__":

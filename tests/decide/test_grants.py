@@ -205,8 +205,8 @@ class GrantsMachine(RuleBasedStateMachine):
             if isinstance(decision, Preempt):
                 victim = self.core.state.running[decision.task]
                 assert victim.preemptible, f"task {decision.task} never agreed to give way"
-                assert (victim.node, decision.task != decision.claimant) == (decision.node, True)
-                assert decision.claimant in self.core.state.ready, "a task was preempted for nothing"
+                assert (victim.node, decision.task != decision.for_task) == (decision.node, True)
+                assert decision.for_task in self.core.state.ready, "a task was preempted for nothing"
         if at_most == 1000:
             assert left_waiting_for_nothing(self.core) == []
 

@@ -106,18 +106,18 @@ def test_nobody_gives_way_in_vain(before: list[Busy], coming: list[tuple[int, in
         for decision in decisions:
             if isinstance(decision, Start):
                 free[decision.node] -= _size(scene, decision.task)
-        for claimant, (node, victims) in _by_claimant(decisions).items():
-            rank = RANKS[Lane(tasks[claimant].lane)]
+        for for_task, (node, victims) in _by_task(decisions).items():
+            rank = RANKS[Lane(tasks[for_task].lane)]
             for victim in victims:
                 assert tasks[victim].preemptible
                 assert victim not in asked
                 assert RANKS[Lane(tasks[victim].lane)] >= max(rank, 1)
                 asked[victim] = scene.now_us
             sizes = [_size(scene, tasks[victim]) for victim in victims]
-            short = _size(scene, tasks[claimant]) - free[node]
+            short = _size(scene, tasks[for_task]) - free[node]
             assert sum(sizes) - min(sizes) < short <= sum(sizes), "as many leave as are needed"
             scene.ends(*(tasks[victim] for victim in victims))
-            assert claimant in scene.order(), "it starts when they have left"
+            assert for_task in scene.order(), "it starts when they have left"
     for begin in asked.values():
         within = sum(1 for at in asked.values() if begin <= at < begin + 10 * SECOND_US)
         assert within <= burst + 10
@@ -127,10 +127,10 @@ def _size(scene: Scene, task: ReadyTask) -> int:
     return scene.core.state.shapes[task.shape].resources.cpu_milli
 
 
-def _by_claimant(decisions: list[object]) -> dict[int, tuple[int, list[int]]]:
+def _by_task(decisions: list[object]) -> dict[int, tuple[int, list[int]]]:
     """Who is asked on which node, for each task that needs their room."""
     found: dict[int, tuple[int, list[int]]] = {}
     for decision in decisions:
         if isinstance(decision, Preempt):
-            found.setdefault(decision.claimant, (decision.node, []))[1].append(decision.task)
+            found.setdefault(decision.for_task, (decision.node, []))[1].append(decision.task)
     return found

@@ -254,7 +254,7 @@ def test_the_rate_holds_over_time() -> None:
     for _ in range(100):  # ten seconds
         scene.task(lane=Lane.URGENT, tenant=2)
         for decision in scene.core.plan(scene.now_us, 1000):
-            if hasattr(decision, "claimant"):
+            if hasattr(decision, "for_task"):
                 asked += 1
                 scene.ends(next(task for task in tasks if task.id == decision.task))
         scene.later(seconds=0.1)

@@ -197,7 +197,7 @@ class _Waiting:
         if kept is None:
             return None
         where = wording.node(self._names, kept.node)
-        if kept.claim:
+        if kept.preempting:
             start = Start(max(self._now, kept.at_us), "preemption", kept.node)
             return "preempting", f"others were asked to give way to it on {where}; it starts when they have left", start
         at_us = max(self._now, kept.at_us)

@@ -185,11 +185,11 @@ class Start(msgspec.Struct, frozen=True, gc=False):
 
 
 class Preempt(msgspec.Struct, frozen=True, gc=False):
-    """Ask this attempt to save its work and end for `claimant`. It becomes ready again and uses up no attempt."""
+    """Ask this attempt to save its work and end for `for_task`. It becomes ready again and uses up no attempt."""
 
     task: int
     node: int
-    claimant: int
+    for_task: int
 
 
 Decision = Start | Preempt

@@ -53,7 +53,7 @@ class ReservationLoad(msgspec.Struct, frozen=True):
     task: int
     node: int
     at_us: int
-    claim: bool  # tasks were asked to give way
+    preempting: bool  # tasks were asked to give way
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ def overview(state: CoreState) -> Overview:
         ],
         nodes_in_all=len(nodes),
         reservations=[
-            ReservationLoad(kept.task, kept.node, kept.at_us, kept.claim)
+            ReservationLoad(kept.task, kept.node, kept.at_us, kept.preempting)
             for _, kept in sorted(state.reservations.items())
         ],
         paused=state.policy.paused,

@@ -209,7 +209,7 @@ def _backfill(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need
     heap = line.heaps.get(task.shape) if line is not None else None
     if node is None or heap is None:
         return task, None
-    until_us = min((r.at_us for r in state.reservations.values() if r.node == node.id and not r.claim), default=0)
+    until_us = min((r.at_us for r in state.reservations.values() if r.node == node.id and not r.preempting), default=0)
     other = ready.shorter(state, heap, until_us - run.now_us)
     if other is None or not reservation.may_use(state, node, need, other, turn.rank, run.now_us):
         return task, None
@@ -326,7 +326,7 @@ def _serve_reservation(run: Pass, rank: int) -> None:
     if kept is None:
         return
     task = state.ready.get(kept.task)
-    if task is None or (not kept.claim and task.start_by_us > run.now_us):
+    if task is None or (not kept.preempting and task.start_by_us > run.now_us):
         _drop_reservation(state, rank)
         return
     tenant, need = state.tenants[task.tenant], state.needs[task.shape]

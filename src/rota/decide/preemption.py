@@ -20,7 +20,7 @@ SHORT_PART = 100  # a task is short if its cap is at most a hundredth of the vic
 
 def make_room(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> list[Preempt]:
     """The tasks to preempt, if any. Their node is then reserved for the task."""
-    if rank in state.reservations and state.reservations[rank].claim:
+    if rank in state.reservations and state.reservations[rank].preempting:
         return []  # one at a time: the last victims have not left yet
     allowed = _tokens(state, now_us)
     if not allowed:

@@ -67,7 +67,7 @@ def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int
     for reservation in state.reservations.values():
         if reservation.node != node.id or reservation.task == task.id or rank < reservation.rank:
             continue
-        if not reservation.claim and now_us + longest_us(state, task) <= reservation.at_us:
+        if not reservation.preempting and now_us + longest_us(state, task) <= reservation.at_us:
             continue
         spare = reservation.spare
         if any(dimension >= len(spare) or spare[dimension] < amount for dimension, amount in need.amounts):
@@ -84,7 +84,7 @@ def leaves_time(state: CoreState, node: Node, now_us: int) -> bool:
     if not state.reservations:
         return True
     ahead_us = now_us + 2 * state.policy.ahead_us
-    return all(r.node != node.id or (not r.claim and r.at_us > ahead_us) for r in state.reservations.values())
+    return all(r.node != node.id or (not r.preempting and r.at_us > ahead_us) for r in state.reservations.values())
 
 
 def _fits(need: Need, free: list[int], devices: list[int]) -> bool:

@@ -192,7 +192,7 @@ class Reservation:
     node: int
     at_us: int
     spare: list[int]  # free resources beside it at that moment
-    claim: bool = False  # tasks were preempted for it
+    preempting: bool = False  # tasks were preempted for it
 
 
 @dataclass(slots=True)

@@ -80,7 +80,7 @@ def preempt(pool: PoolState, decision: Preempt) -> None:
     session = pool.sessions.get(decision.node)
     if attempt is None or session is None or session.boot != attempt.boot:
         return  # the attempt or its node is ending already: either frees resources
-    log.info("cycle.preempted", pool=pool.name, task=decision.task, claimant=decision.claimant)
+    log.info("cycle.preempted", pool=pool.name, task=decision.task, for_task=decision.for_task)
     session.send(Stop(pool.lease.epoch, [(decision.task, attempt.attempt)], "preempt"))
 
 

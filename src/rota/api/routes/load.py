@@ -115,7 +115,7 @@ def load_of(
                 task=kept.task,
                 node=nodes.get(kept.node, str(kept.node)),
                 at=from_us(kept.at_us),
-                preempting=kept.claim,
+                preempting=kept.preempting,
             )
             for kept in over.reservations
         ],
