@@ -112,7 +112,7 @@ def test_a_task_the_leader_has_not_read_yet_is_counted_in_the_database(led: Serv
     first, second = (batch.json()["ids"] for batch in batches)
     found = why(led, first[-1], key=key)
     assert (found["reason"], found["position"], found["ahead_of_mine"]) == ("in-database", 9_000, 8_999)
-    assert "number 9,000 of your tasks in line in the database" in found["sentence"]
+    assert "number 9,000 of your tasks in the queue in the database" in found["sentence"]
     last = why(led, second[-1], key=key)
     assert (last["reason"], last["position"]) == ("in-database", None)
     assert "behind the first 10,000 of your tasks" in last["sentence"]

@@ -41,14 +41,14 @@ async def test_an_agent_waits_for_a_leader_and_asks_again(agent: StartAgent, ser
 
 
 async def test_a_refused_agent_says_why_once_and_goes_on_asking(agent: StartAgent, server: StubServer) -> None:
-    server.refusal = "this key lacks the scope work"
+    server.refusal = "this token lacks the scope work"
     with capture_logs() as logged:
         starting = asyncio.create_task(_registered(agent, server))
         await server.until(lambda: server.lookups >= 3)
         server.refusal = None
         await starting
     said = [line for line in logged if line["log_level"] == "warning" and "refused" in line["event"]]
-    assert [(line["status"], line["why"]) for line in said] == [(403, "this key lacks the scope work")]
+    assert [(line["status"], line["why"]) for line in said] == [(403, "this token lacks the scope work")]
 
 
 async def _registered(agent: StartAgent, server: StubServer) -> None:

@@ -1,1 +1,5 @@
-"""The HTTP node: routes over the stages, composed in `node`. No SQL and no decisions here."""
+"""HTTP, in the process of `rota serve`: routes, problems, and the OpenAPI document.
+
+It owns how requests are read and answers written; `server/` starts it, and `model/answers` has the answers' structures.
+It must never hold SQL, decide what runs, or keep state between requests.
+"""

@@ -133,7 +133,7 @@ def parents_by_rule(parents: Sequence[tuple[int, Upstream]]) -> dict[Upstream, l
 
 
 def rules_of(text: str | None) -> RetryRules | None:
-    """The rules as their owner wrote them."""
+    """The retry rules, as the owner wrote them."""
     rules = retry_rules.decode(text)
     if not rules:
         return None
@@ -166,21 +166,21 @@ def _reason(row: asyncpg.Record, state: State) -> str | None:
     if state is State.BLOCKED:
         return f"waits for {', '.join(str(task) for task in row['after_tasks'] or ())}"
     if state is State.DELAYED and row["last_number"]:
-        how = _wish(row["last_failure"]) or "failed"
+        how = _retry_message(row["last_failure"]) or "failed"
         return f"attempt {row['last_number']} {how}; the next starts at {instant(row['live_wake_at'])}"
     if state is State.DELAYED:
         return f"starts at {instant(row['live_wake_at'])}"
     return None
 
 
-def _wish(failure: str | None) -> str | None:
-    """An attempt that asked for the next one did not fail."""
+def _retry_message(failure: str | None) -> str | None:
+    """The message of an attempt that asked to be retried; it did not fail."""
     known: dict[str, Any] = msgspec.json.decode(failure) if failure else {}
     return known["message"] if known.get("type") == "retry" else None
 
 
 def raw_json(text: str | None) -> Any:
-    """Stored JSON goes out as it is, without being taken apart."""
+    """Stored JSON is sent as it is, without decoding."""
     return None if text is None else msgspec.Raw(text.encode())
 
 
@@ -256,7 +256,7 @@ def array_of(row: asyncpg.Record) -> TaskSummary:
 
 
 def retry_after(state: State, failure: str | None) -> float | None:
-    """Of a task that was dropped: how many seconds to stay away."""
+    """Of an expired task: after how many seconds to try again."""
     if state is not State.EXPIRED or failure is None:
         return None
     seconds: float | None = msgspec.json.decode(failure).get("retry_after")
@@ -264,7 +264,7 @@ def retry_after(state: State, failure: str | None) -> float | None:
 
 
 def progress_of(row: asyncpg.Record) -> ProgressDocument | None:
-    """What a running attempt said last; None when it said nothing."""
+    """The latest progress of a running attempt; None if it has reported none."""
     if row["progress_at"] is None:
         return None
     fraction = row["fraction"]
@@ -329,7 +329,7 @@ def plan_of(plan: Plan) -> PlanDocument:
 
 
 def node_of(row: asyncpg.Record, load: tuple[Resources, int] | None) -> NodeDocument:
-    """`load` is what the pool's leader knows: free room, and attempts held there."""
+    """`load` is from the pool's leader: free resources, and the number of attempts."""
     return NodeDocument(
         id=row["id"],
         name=row["name"],

@@ -12,7 +12,6 @@ from rota.api import openapi, problems
 from rota.api.routes import (
     admin,
     artifacts,
-    caps,
     catalogue,
     cluster,
     concurrency_keys,
@@ -31,6 +30,7 @@ from rota.api.routes import (
     schedules,
     schemas,
     secrets,
+    submit,
     tasks,
     webhooks,
     why,
@@ -44,8 +44,8 @@ ROUTERS = (
     *(
         module.router
         for module in (
+            submit,
             tasks,
-            caps,
             pauses,
             edits,
             once,
@@ -88,9 +88,9 @@ def build_app(services: Services, version: str) -> FastAPI:
     )
     app.state.services = services
     app.state.metrics = Metrics()
-    # The busiest routes are served without FastAPI's argument machinery, which they don't use and which costs more than
-    # the rest of them; the same functions stand below for the OpenAPI document.
-    for path, endpoint in (("/v1/tasks", tasks.submit_task), ("/v1/tasks/batch", tasks.submit_batch)):
+    # The busiest routes bypass FastAPI's arguments, which cost more than the rest of them. They are included below
+    # again, for the OpenAPI document.
+    for path, endpoint in (("/v1/tasks", submit.submit_task), ("/v1/tasks/batch", submit.submit_batch)):
         app.router.routes.append(Route(path, endpoint, methods=["POST"]))
     for router in ROUTERS:
         app.include_router(router)
@@ -103,7 +103,7 @@ def build_app(services: Services, version: str) -> FastAPI:
 
 
 class _WithoutNul:
-    """A path with NUL in it names nothing: refused, and its connection closed, before any route looks at it."""
+    """Refuses a path with NUL and closes its connection, before any route reads it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -120,7 +120,7 @@ class _WithoutNul:
 
 
 class _Measured:
-    """Times every answer by route template, so that ids never become labels."""
+    """Measures the time of every answer, by route template: ids never become labels."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app

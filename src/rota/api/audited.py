@@ -1,4 +1,4 @@
-"""Changes by operators and administrators, on record: the audit follows the change on the same connection."""
+"""The audit log of changes by operators and administrators, written on the connection of the change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def pause_named(
     store: Callable[[AnyConnection, str, bool], Awaitable[Paused | None]],
     paused: bool,
 ) -> tuple[Services, Paused]:
-    """Pauses or resumes a pool or a tenant; `store` gives it back as it is now, None if there is none."""
+    """Pauses or resumes a pool or a tenant; `store` returns its new state, None if it does not exist."""
     services, caller = await authorise(request, scope)
     async with services.database.engine() as connection:
         found = await store(connection, name, paused)

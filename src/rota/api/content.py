@@ -1,7 +1,7 @@
-"""Bytes in and out over HTTP: an upload's body as a stream, what its headers promise, ranges, and answers that stream.
+"""Uploads and downloads over HTTP: bodies as streams, digests in headers, ranges, and streamed answers.
 
-Nothing here holds more than a piece. A body that stalls is given up; an answer whose object turns out to be damaged
-ends short of its announced length, so that no client can take it for whole.
+Only one piece of a body is in memory. A body that stalls is refused. If a stored object is damaged, its answer ends
+short of the announced length, so that no client accepts it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):", re.ASCII)
 
 
 async def body_stream(request: Request) -> AsyncIterator[bytes]:
-    """The body piece by piece. One that ends early or stands still is a Problem."""
+    """The body, piece by piece. A body that ends early or stalls is a Problem."""
     pieces = request.stream()
     while True:
         try:
@@ -43,9 +43,11 @@ async def body_stream(request: Request) -> AsyncIterator[bytes]:
             return
         except TimeoutError:
             raise Problem(
-                "request-timeout", status=408, title="Too slow",
-                detail=f"nothing of the body came for {STALL_SECONDS:g} s",
-            ) from None  # fmt: skip
+                "request-timeout",
+                status=408,
+                title="Too slow",
+                detail=f"no part of the body arrived for {STALL_SECONDS:g} s",
+            ) from None
         except ClientDisconnect:
             raise Problem("request-timeout", status=408, title="Cut short", detail="the body ended early") from None
         if piece:
@@ -53,13 +55,15 @@ async def body_stream(request: Request) -> AsyncIterator[bytes]:
 
 
 def expected_of(request: Request) -> Expected:
-    """What the headers say of the body: `Content-Length`, and its digest by `X-Rota-Sha256` or `Content-Digest`."""
+    """The size and digest in the headers: `Content-Length`, and `X-Rota-Sha256` or `Content-Digest`."""
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding != "identity":
         raise Problem(
-            "unsupported-media-type", status=415, title="Unsupported encoding",
+            "unsupported-media-type",
+            status=415,
+            title="Unsupported encoding",
             detail=f"content-encoding {encoding[:40]!r} is not taken here; send the bytes as they are",
-        )  # fmt: skip
+        )
     length = request.headers.get("content-length", "")
     return Expected(_digest_of(request), int(length) if length.isascii() and length.isdigit() else None)
 
@@ -84,17 +88,17 @@ def _digest_of(request: Request) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Stored bytes, as an answer needs them."""
+    """A stored object to answer with."""
 
     object_key: str
     sha256: bytes
     size_bytes: int
     name: str
-    advice: str = UPLOAD_AGAIN  # if it is damaged; "": nobody can do anything about it
+    advice: str = UPLOAD_AGAIN  # if it is damaged; "": there is no remedy
 
 
 async def content_response(request: Request, artifacts: Artifacts, content: Content) -> Response:
-    """The whole, or the one range that was asked for."""
+    """The whole object, or one requested range."""
     size, tag = content.size_bytes, f'"{identity(content.sha256)}"'
     chosen = _range_of(request, size, tag)
     start, end = chosen or (0, size)
@@ -106,7 +110,7 @@ async def content_response(request: Request, artifacts: Artifacts, content: Cont
         "accept-ranges": "bytes",
         "etag": tag,
         "x-rota-sha256": content.sha256.hex(),
-        # Whatever the bytes are, a browser must neither guess nor show them.
+        # A browser must neither guess the type of the bytes nor show them.
         "x-content-type-options": "nosniff",
         "content-disposition": f"attachment; filename*=UTF-8''{quote(content.name.rpartition('/')[2] or 'artifact')}",
     }
@@ -116,7 +120,7 @@ async def content_response(request: Request, artifacts: Artifacts, content: Cont
 
 
 def _range_of(request: Request, size: int, tag: str) -> tuple[int, int] | None:
-    """One range as (from, to before); None for the whole. Several ranges, or words we don't know, mean the whole."""
+    """One range as (start, end); None for the whole object, also if the header has several ranges or is unknown."""
     match = _RANGE.match(request.headers.get("range", ""))
     if match is None or match[0] == "bytes=-" or request.headers.get("if-range", tag) != tag:
         return None
@@ -129,9 +133,12 @@ def _range_of(request: Request, size: int, tag: str) -> tuple[int, int] | None:
             return None
     if start >= end:
         raise Problem(
-            "range-not-satisfiable", status=416, title="No such range",
-            detail=f"there are {size} bytes, numbered from 0", extra={"size_bytes": size},
-        )  # fmt: skip
+            "range-not-satisfiable",
+            status=416,
+            title="No such range",
+            detail=f"there are {size} bytes, numbered from 0",
+            extra={"size_bytes": size},
+        )
     return start, end
 
 
@@ -140,5 +147,5 @@ class _Streamed(StreamingResponse):
         try:
             await super().stream_response(send)
         except (Damaged, Problem) as error:
-            # The status is out already. Ending without the last bytes makes the server close the connection.
+            # The status was sent already. Ending without the last bytes makes the server close the connection.
             log.error("artifacts.answer_broken_off", reason=str(error) or "the object is damaged")

@@ -1,6 +1,6 @@
-"""What only leaders know at this moment: room of nodes, which tasks run, why others wait. Those elsewhere are asked.
+"""Questions to pool leaders: the load of nodes, the running tasks, why tasks wait. Others are asked by HTTP.
 
-A leader that can't be asked leaves its part out; callers show it as unknown or look in the database instead.
+Without the answer of a leader, callers show its part as unknown, or read the database instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rota.model.resources import Resources
 ASK_SECONDS = 1.0
 MOST_RUNNING = 10_000
 
-Loads = dict[int, tuple[Resources, int]]  # node → free, attempts held
+Loads = dict[int, tuple[Resources, int]]  # node → free resources, attempts
 T = TypeVar("T")
 
 
@@ -52,7 +52,7 @@ async def all_loads(services: Services) -> Loads:
 
 
 async def all_running(services: Services, tenant: int) -> list[int] | None:
-    """As `local_running`, over all pools; None when some leader can't be asked."""
+    """As `local_running`, over all pools; None if a leader is unreachable."""
     found = local_running(services, tenant)
     answers, complete = await _ask(services, f"/internal/running/{tenant}", list[int])
     led = {leader.pool.id for leader in services.leadership.leaders.values() if leader.ready.is_set()}
@@ -66,7 +66,7 @@ async def all_running(services: Services, tenant: int) -> list[int] | None:
 
 
 async def explained(services: Services, pool: int, asked: list[int | Probe]) -> list[Explanation | None] | None:
-    """Why each waits, as the pool's leader sees it: None for one it doesn't know, None alone if it can't be asked."""
+    """Why each task waits, from the pool's leader: None for an unknown task; None alone if it is unreachable."""
     here = services.leadership.insight(pool)
     if here is not None:
         return here.explain(asked)
@@ -83,11 +83,11 @@ async def pool_load(services: Services, pool: int) -> PoolLoad | None:
 
 
 class ReloadAnswer(msgspec.Struct, frozen=True):
-    told: bool | None  # False: its agent is too old to understand; None: it is away
+    told: bool | None  # False: the agent is too old; None: the node is away
 
 
 async def tell_to_reload(services: Services, pool: int, node: int) -> ReloadAnswer | None:
-    """None: the pool's leader can't be asked."""
+    """None: the pool's leader is unreachable."""
     here = services.leadership.leader(pool)
     if here is not None:
         return ReloadAnswer(here.reload(node))
@@ -97,7 +97,7 @@ async def tell_to_reload(services: Services, pool: int, node: int) -> ReloadAnsw
 async def _ask_leader(services: Services, pool: int, path: str, kind: type[T], body: bytes) -> T | None:
     leader = services.membership.leaders.get(pool)
     if leader is None or leader.holder == services.membership.holder:
-        return None  # nobody leads it, or we are about to
+        return None  # no leader, or this node is becoming the leader
     headers = {"authorization": f"Bearer {services.cluster.secret}", "content-type": "application/json"}
     try:
         async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False, verify=tls.trusted()) as client:
@@ -109,7 +109,7 @@ async def _ask_leader(services: Services, pool: int, path: str, kind: type[T], b
 
 
 async def _ask(services: Services, path: str, kind: type[T]) -> tuple[list[T], bool]:
-    """What the other leaders answer, and whether all did."""
+    """The answers of the other leaders, and whether all answered."""
     others = {
         leader.url for leader in services.membership.leaders.values() if leader.holder != services.membership.holder
     }

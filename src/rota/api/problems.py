@@ -1,4 +1,4 @@
-"""Problems as RFC 9457 documents. Whatever goes wrong with an input, the answer is one of these, never a traceback."""
+"""Problems as RFC 9457 documents. Every refused or failed request is answered with one, never with a traceback."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
         for name, value in (error.headers or {}).items():
             response.headers[name] = value
         if error.status_code == 405:
-            # The framework names the methods of one route; an address may have several.
+            # The framework lists the methods of one route; an address may have several routes.
             response.headers["allow"] = ", ".join(_methods(routes, request.url.path))
         return response
 

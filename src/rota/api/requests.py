@@ -1,4 +1,4 @@
-"""Reading a request: the caller, the body within its limits, ids, paging. Each refusal is a Problem."""
+"""Reading requests: body, ids, query parameters, cursors. Each refusal is a Problem."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from rota.model.units import milliseconds_of
 
 BODY_SECONDS = 30.0
 
+_VERSION = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
 _SECONDS = re.compile(r"^\d{1,6}(\.\d{1,6})?$", re.ASCII)
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 def forbidden(scope: Scope) -> Problem:
-    return Problem("forbidden", status=403, title="Forbidden", detail=f"this key lacks the scope {scope.value}")
+    return Problem("forbidden", status=403, title="Forbidden", detail=f"this token lacks the scope {scope.value}")
 
 
 def check_scope(caller: Caller, scope: Scope) -> Caller:
@@ -41,14 +42,16 @@ def check_scope(caller: Caller, scope: Scope) -> Caller:
 
 
 async def read_body(request: Request, *, limit: int) -> bytes:
-    """The whole body, unpacked, or a Problem before more than `limit` bytes are held."""
+    """The whole body, decompressed, or a Problem before more than `limit` bytes are in memory."""
     _check_content_type(request)
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):
         raise Problem(
-            "unsupported-media-type", status=415, title="Unsupported encoding",
-            detail=f"content-encoding {encoding[:40]!r} is not known; send gzip or none",
-        )  # fmt: skip
+            "unsupported-media-type",
+            status=415,
+            title="Unsupported encoding",
+            detail=f"content-encoding {encoding[:40]!r} is unknown; send gzip or none",
+        )
     declared = request.headers.get("content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
@@ -78,9 +81,11 @@ def _check_content_type(request: Request) -> None:
     media = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if media != "application/json":
         raise Problem(
-            "unsupported-media-type", status=415, title="Unsupported media type",
+            "unsupported-media-type",
+            status=415,
+            title="Unsupported media type",
             detail=f"content-type is {media[:60]!r}; send application/json",
-        )  # fmt: skip
+        )
 
 
 def _inflate(body: bytes, limit: int) -> bytes:
@@ -110,18 +115,29 @@ async def read_json(request: Request, kind: type[T], *, limit: int) -> T:
 
 
 def task_id(text: str) -> int:
-    """An id from a path. A malformed one is as unknown as an unused one."""
+    """An id from a path. A malformed id is not found, as an unused one."""
     if not text.isascii() or not text.isdigit() or len(text) > 19 or not 0 < int(text) < 2**63:
         raise not_found()
     return int(text)
 
 
 def parent_of(request: Request) -> int | None:
-    """The task that is running where the request comes from; its graph is joined. Anything else than an id is none."""
+    """The running task that sent the request, whose graph the new tasks join. None unless the header is an id."""
     text = request.headers.get("rota-parent")
     if text is None or not text.isascii() or not text.isdigit() or len(text) > 18:
         return None
     return int(text)
+
+
+def if_match(request: Request) -> int | None:
+    """The version in the header If-Match; None without the header."""
+    text = request.headers.get("if-match")
+    if text is None:
+        return None
+    match = _VERSION.match(text)
+    if match is None:
+        raise invalid([Fault("/If-Match", "out-of-range", f"{text[:40]!r} is not a version; send the one you read")])
+    return int(match[1])
 
 
 def limit_of(query: Mapping[str, str], default: int = 50) -> int:
@@ -156,17 +172,17 @@ def truth_of(query: Mapping[str, str], name: str, *, default: bool = False) -> b
 
 
 def when_of(query: Mapping[str, str], name: str) -> datetime | None:
-    """How long ago, or a time. What counts is the server's clock."""
-    return when_said(query.get(name), name)
+    """A duration before now by the server's clock, or a time."""
+    return time_of(query.get(name), name)
 
 
-def when_said(text: str | None, name: str) -> datetime | None:
+def time_of(text: str | None, name: str) -> datetime | None:
     if text is None:
         return None
     try:
         return datetime.now(UTC) - timedelta(milliseconds=milliseconds_of(text))
     except (ValueError, OverflowError):
-        pass  # not a duration; perhaps a time
+        pass  # perhaps a time
     try:
         at = datetime.fromisoformat(text)
         return at.astimezone(UTC) if at.tzinfo is not None else _no_time(name, text)
@@ -175,15 +191,15 @@ def when_said(text: str | None, name: str) -> datetime | None:
 
 
 def text_of(query: Mapping[str, str], name: str) -> str | None:
-    """A name, to filter by."""
+    """A name to filter by."""
     text = query.get(name)
-    if text is not None and "\0" in text:  # PostgreSQL has no such text
+    if text is not None and "\0" in text:  # PostgreSQL text has no NUL
         raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is nobody's name")])
     return text
 
 
 def number_of(query: Mapping[str, str], name: str) -> int | None:
-    """The id of something, to filter by."""
+    """An id to filter by."""
     text = query.get(name)
     if text is None:
         return None
@@ -198,7 +214,7 @@ def _no_time(name: str, text: str) -> NoReturn:
 
 
 class Cursors:
-    """Page cursors: the id to go on below, signed, so that a forged one is told apart."""
+    """Page cursors: the next page begins below this id. Signed, so that a forged cursor is refused."""
 
     def __init__(self, secret: str) -> None:
         self._key = hashlib.sha256(f"cursor:{secret}".encode()).digest()
@@ -216,9 +232,11 @@ class Cursors:
             raw = b""
         if len(raw) != 16 or not hmac.compare_digest(self._sign(raw[:8]), raw[8:]):
             raise Problem(
-                "invalid-cursor", status=400, title="The cursor is not valid",
+                "invalid-cursor",
+                status=400,
+                title="The cursor is not valid",
                 detail="use `next` of an earlier answer as it is, or leave the cursor out",
-            )  # fmt: skip
+            )
         return int.from_bytes(raw[:8], "big")
 
     def _sign(self, number: bytes) -> bytes:

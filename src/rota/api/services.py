@@ -1,4 +1,4 @@
-"""What the routes work with: one of each, built by `node` and named here, so that a route's needs can be read off."""
+"""The services that routes use: `server/node.py` builds one of each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Services:
     waiting: Waiting
     cluster: ClusterIdentity
     cursors: Cursors
-    secret_keys: KeyFile | None  # None: this node has no secrets
+    secret_keys: KeyFile | None  # None: this server node has no master key
     artifacts: Artifacts
     facts: FactsCache
     runs: Runs
@@ -54,18 +54,19 @@ class Services:
 
 
 def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelled) -> None:
-    """To leaders and to whoever waits: what was cancelled, once that is committed."""
+    """Tells leaders and waiting clients which tasks are cancelled, after the commit."""
     for pool in {pool for _, pool in cancelled.ended} | {pool for _, pool, _ in cancelled.stopping}:
         leadership.cancelled(
-            pool, running=[(task, attempt) for task, own, attempt in cancelled.stopping if own == pool],
+            pool,
+            running=[(task, attempt) for task, own, attempt in cancelled.stopping if own == pool],
             waiting=[task for task, own in cancelled.ended if own == pool],
-        )  # fmt: skip
+        )
     leadership.poll_soon(cancelled.dependent_pools)
     waiting.ended([(task, State.CANCELLED) for task, _ in cancelled.ended])
 
 
 def tell_expired(leadership: Leadership, waiting: Waiting, expired: Expired) -> None:
-    """To leaders and to whoever waits: what was dropped at its start-by time, once that is committed."""
+    """Tells leaders and waiting clients which tasks expired, after the commit."""
     for pool in {pool for _, pool in expired.tasks}:
         leadership.cancelled(pool, running=[], waiting=[task for task, own in expired.tasks if own == pool])
     leadership.poll_soon(expired.dependent_pools)
@@ -73,9 +74,9 @@ def tell_expired(leadership: Leadership, waiting: Waiting, expired: Expired) -> 
 
 
 def announce(leadership: Leadership, resumed: Resumed) -> None:
-    """To the leader of its pool: a task that waits again, or differently."""
+    """Tells the leader of its pool about a task that waits again, or in another way."""
     if resumed.state is State.BLOCKED:
-        leadership.poll_soon([resumed.pool])  # what it waits for may have ended meanwhile
+        leadership.poll_soon([resumed.pool])  # the tasks that it waits for may have ended meanwhile
         return
     if resumed.state is State.READY:
         leadership.announce(resumed.pool, resumed.task)
@@ -89,7 +90,7 @@ def services(request: Request) -> Services:
 
 
 async def authorise(request: Request, scope: Scope) -> tuple[Services, Caller]:
-    """The services and the caller, who has the scope."""
+    """The services, and the caller, which has the scope."""
     found = services(request)
     caller = await found.authenticator.caller(request.headers.get("authorization"))
     return found, check_scope(caller, scope)

@@ -1,4 +1,4 @@
-"""The loop that drops tasks at their start-by time. Several nodes may do this at once: each task is dropped by one."""
+"""The loop that drops tasks at their start-by time. Several server nodes may run it: each task is dropped once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def run_expiry(database: Database, tell: Callable[[Expired], None]) -> Non
 
 
 async def expire_all(database: Database, tell: Callable[[Expired], None]) -> None:
-    """Everything whose time has passed, a batch a transaction."""
+    """Drops all tasks whose start-by time has passed, one batch for each transaction."""
     while True:
         async with database.engine() as connection:
             expired = await expire_tasks(connection)

@@ -1,6 +1,4 @@
-"""Small regular cleaning: old idempotency keys and flights, dead servers, progress of what ended, artifacts that are
-kept no longer. Bounded a round, so that it never hurts.
-"""
+"""Housekeeping and retention: deletes rows that are no longer needed, a bounded number in each round."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
 
 
 async def run_retention(database: Database) -> None:
-    """Lets go of what is kept no longer, a little every round."""
+    """Drops old partitions, and deletes a bounded number of old rows in each round."""
     after = members = graphs = segments = 0
     while True:
         await asyncio.sleep(ROUND_SECONDS)
@@ -62,7 +60,7 @@ async def run_retention(database: Database) -> None:
 
 
 async def retain(database: Database, after: int) -> int:
-    """One round. Where the next one begins to look at single rows."""
+    """One round. Returns where the next one begins to check single rows."""
     async with database.engine() as connection:
         kept = await retention.read_retention(connection)
         if kept.events_days is not None:
@@ -82,7 +80,7 @@ async def retain(database: Database, after: int) -> int:
 
 
 async def retain_graphs(database: Database, members: int, graphs: int) -> tuple[int, int]:
-    """One round for graphs, which go with the last of their tasks. Where the next one begins to look at either."""
+    """One round for graphs, which are deleted after their last task. Returns where the next round begins."""
     async with database.engine() as connection:
         if (await retention.read_retention(connection)).tasks_days is None:
             return 0, 0
@@ -92,7 +90,7 @@ async def retain_graphs(database: Database, members: int, graphs: int) -> tuple[
 
 
 async def retain_segments(database: Database, after: int) -> int:
-    """One round over output in the object store. Where the next one begins."""
+    """One round for output in the object store. Returns where the next one begins."""
     async with database.engine() as connection:
         kept = await retention.read_retention(connection)
         return await forget_segments(connection, kept.logs_days, after=after)

@@ -1,7 +1,7 @@
-"""Keeps long output where there is room for it: moves it from the database into the object store, in the background.
+"""Moves long output from the database into the object store, in the background.
 
-Nothing waits for this. Output is safe in the database before anybody looks at it here, and stays there as long as the
-object store is away. What a running attempt has printed goes by whole segments, the rest when the attempt has ended.
+Output is durable in the database first, and stays there while the object store is unreachable. Of a running attempt
+only whole segments are moved, the rest after its end.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from rota.store.long_logs import (
     look_later,
     next_chunks,
     read_long,
-)  # fmt: skip
+)
 from rota.store.retention import PUT_OFF
 
 log = structlog.get_logger()
 
 ROUND_SECONDS = 2.0
-_RUNNING_SECONDS = 5.0  # between two looks at one that still runs
+_RUNNING_SECONDS = 5.0  # between two checks of a running attempt
 _GAP_SECONDS = 60.0
 _AWAY_SECONDS = 30.0
 _CLAIM_SECONDS = 600.0
 _AT_ONCE = 4
-_LOOSE_FOR = timedelta(minutes=30)  # far longer than one of these takes to write
+_LOOSE_FOR = timedelta(minutes=30)  # far longer than the write of a segment takes
 
 
 class LogKeeper:
-    """One for each server node; any number may work beside each other."""
+    """One in each server node; they may work concurrently."""
 
     def __init__(self, database: Database, segments: Segments, *, prefix: str, long_bytes: int) -> None:
         self._database = database
         self._segments = segments
-        self._prefix = prefix  # of this cluster's objects: several may share a bucket
+        self._prefix = prefix  # of this cluster's objects: several clusters may share a bucket
         self._long_bytes = long_bytes
 
     async def run(self) -> None:
@@ -60,14 +60,14 @@ class LogKeeper:
                 log.debug("logs.put_off", error=problem.detail)
 
     async def move_some(self) -> int:
-        """One bounded round. How many attempts were looked at."""
+        """One bounded round. Returns the number of checked attempts."""
         async with self._database.engine() as connection:
             claimed = await claim_long(connection, at_most=_AT_ONCE, for_seconds=_CLAIM_SECONDS)
         for attempt in claimed:
             try:
                 await self._move(attempt)
             except (Problem, *PUT_OFF):
-                # Most likely the object store, which has said so itself. The output stays where it is.
+                # Most likely the object store, which logs it itself. The output stays in the database.
                 await self._later(attempt, _AWAY_SECONDS)
         return len(claimed)
 
@@ -76,7 +76,7 @@ class LogKeeper:
             async with self._database.engine() as connection:
                 facts = await read_long(connection, attempt)
             if facts is None or self._segments.objects is None:
-                return await self._forget(attempt)  # it went with its task, or there is nowhere to go
+                return await self._forget(attempt)  # deleted with its task, or there is no object store
             if facts.moved_bytes + facts.waiting_bytes < self._long_bytes or not facts.waiting_bytes:
                 return await (self._later(attempt, _RUNNING_SECONDS) if facts.running else self._forget(attempt))
             if facts.running and facts.waiting_bytes < SEGMENT_BYTES:
@@ -86,7 +86,7 @@ class LogKeeper:
                 return await self._later(attempt, _GAP_SECONDS)
 
     async def _move_segment(self, attempt: Attempt, facts: LongLog) -> bool:
-        """False: the next chunk is not there yet."""
+        """False: the next chunk is still missing."""
         async with self._database.engine() as connection:
             chunks = await next_chunks(connection, attempt, after=facts.last_seq)
             if not chunks:
@@ -103,7 +103,7 @@ class LogKeeper:
         return True
 
     async def _discard(self, key: str) -> None:
-        """Its place in `loose_objects` stays until it is really gone: the sweeper tries again."""
+        """Deletes an object, and then its row in `loose_objects`: the sweeper tries again until it is gone."""
         assert self._segments.objects is not None
         await self._segments.objects.delete(key)
         async with self._database.engine() as connection:

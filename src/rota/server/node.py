@@ -1,4 +1,4 @@
-"""The composition root of a server node: builds one of each part, starts them in order, stops them in reverse."""
+"""The composition root of a server node: builds every part, starts them in order, and stops them in reverse."""
 
 from __future__ import annotations
 
@@ -65,9 +65,14 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     hints = HintSender(cluster.secret)
     waiting = Waiting(database, lambda: membership.pools.keys() == membership.led_here())
     leadership = Leadership(
-        database=database, settings=settings, membership=membership, cluster=cluster, hints=hints,
-        on_ended=waiting.ended, secret_keys=secret_keys,
-    )  # fmt: skip
+        database=database,
+        settings=settings,
+        membership=membership,
+        cluster=cluster,
+        hints=hints,
+        on_ended=waiting.ended,
+        secret_keys=secret_keys,
+    )
     facts = FactsCache(database)
     await facts.refresh()
     admission = Admission(
@@ -89,30 +94,56 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     )
     runs = Runs(database, admission, facts, server=membership.server_id)
     ticker = Ticker(
-        database=database, settings=settings, holder=new_holder(secrets.randbits(128)), runs=runs,
+        database=database,
+        settings=settings,
+        holder=new_holder(secrets.randbits(128)),
+        runs=runs,
         on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
-    )  # fmt: skip
+    )
     events = Events(database)
-    notifier = Notifier(
-        database, secret=cluster.secret, private=settings.webhooks_private, describe=event_of
-    )  # fmt: skip
+    notifier = Notifier(database, secret=cluster.secret, private=settings.webhooks_private, describe=event_of)
     services = Services(
-        settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
-        Cursors(cluster.secret), secret_keys, artifacts, facts, runs,
-        GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce), ticker,
-        events, notifier, segments,
-    )  # fmt: skip
+        settings,
+        database,
+        Authenticator(database),
+        admission,
+        leadership,
+        membership,
+        waiting,
+        cluster,
+        Cursors(cluster.secret),
+        secret_keys,
+        artifacts,
+        facts,
+        runs,
+        GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce),
+        ticker,
+        events,
+        notifier,
+        segments,
+    )
     server = _Server(
         uvicorn.Config(
-            build_app(services, version), loop="none", http="httptools", ws="websockets-sansio",
-            ws_per_message_deflate=False, ws_max_size=MAX_FRAME_BYTES, ws_ping_interval=None, ws_ping_timeout=None,
-            lifespan="off", log_level="warning", access_log=False, timeout_keep_alive=75,
-            timeout_graceful_shutdown=3, server_header=False, proxy_headers=False,
+            build_app(services, version),
+            loop="none",
+            http="httptools",
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,
+            ws_max_size=MAX_FRAME_BYTES,
+            ws_ping_interval=None,
+            ws_ping_timeout=None,
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=3,
+            server_header=False,
+            proxy_headers=False,
         )
-    )  # fmt: skip
+    )
     listener = _listen(settings)
-    # Rows come and go in batches of thousands and hold no cycles: let the collector look less often, and never at
-    # what the start left behind.
+    # Batches of thousands of rows hold no cycles: the garbage collector runs less often, and never checks the objects
+    # of the start.
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
     background = [
@@ -159,7 +190,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
 
 
 class _Server(uvicorn.Server):
-    """Signals are ours: the order of stopping is decided here, not by the HTTP server."""
+    """Leaves signals to this module, which decides the order of stopping."""
 
     @contextlib.contextmanager
     def capture_signals(self):  # type: ignore[no-untyped-def]

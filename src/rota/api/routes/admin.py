@@ -1,4 +1,4 @@
-"""Administration: tenants, keys, plans. Every change is audited."""
+"""Administration: tenants, tokens, plans. Every change is audited."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
 @router.post("/tenants", status_code=201)
 @described(TenantDocument, body=TenantRequest)
 async def add_tenant(request: Request) -> Response:
+    """Makes a tenant."""
     services, caller = await authorise(request, Scope.ADMIN)
     wanted = await read_json(request, TenantRequest, limit=_LIMIT)
     faults = FaultList()
@@ -97,7 +98,7 @@ async def add_tenant(request: Request) -> Response:
 @router.patch("/tenants/{name}")
 @described(TenantDocument, body=TenantChange)
 async def change_tenant(request: Request, name: str) -> Response:
-    """Another plan, or whether its code may run without walls. What it has submitted already stays as it was judged."""
+    """Changes the plan of a tenant, or whether its code may run without a sandbox. Submitted tasks do not change."""
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, TenantChange, limit=_LIMIT)
     async with services.database.engine() as connection:
@@ -118,13 +119,14 @@ async def change_tenant(request: Request, name: str) -> Response:
 @router.post("/tenants/{name}/pause")
 @described(TenantDocument)
 async def pause_tenant(request: Request, name: str) -> Response:
-    """Nothing new of the tenant starts, in any pool; what runs goes on. Its tasks are still taken, and wait."""
+    """Starts no more tasks of the tenant, in any pool. Running tasks go on; new ones are accepted, and wait."""
     return await _pause(request, name, paused=True)
 
 
 @router.post("/tenants/{name}/resume")
 @described(TenantDocument)
 async def resume_tenant(request: Request, name: str) -> Response:
+    """Starts tasks of the tenant again."""
     return await _pause(request, name, paused=False)
 
 
@@ -157,6 +159,7 @@ def _tenant(tenant: tenants.TenantRow) -> TenantDocument:
 @router.get("/tenants")
 @described(TenantList)
 async def list_tenants(request: Request) -> Response:
+    """All tenants."""
     services, _ = await authorise(request, Scope.ADMIN)
     read_query(request)
     async with services.database.engine() as connection:
@@ -167,7 +170,7 @@ async def list_tenants(request: Request) -> Response:
 @router.post("/tokens", status_code=201)
 @described(NewToken, body=TokenRequest)
 async def add_token(request: Request) -> Response:
-    """Makes a key. Its text is in this answer and nowhere else, ever."""
+    """Makes a token. Its text is in this answer only."""
     services, caller = await authorise(request, Scope.ADMIN)
     wanted = await read_json(request, TokenRequest, limit=_LIMIT)
     faults = FaultList()
@@ -184,9 +187,14 @@ async def add_token(request: Request) -> Response:
             raise invalid(faults.faults)
         key = make_token()
         number = await tenants.add_token(
-            connection, public_id=key.public_id, secret_hash=key.secret_hash, tenant_id=found.id, user=wanted.user,
-            role=Role(wanted.role), expires=expires,
-        )  # fmt: skip
+            connection,
+            public_id=key.public_id,
+            secret_hash=key.secret_hash,
+            tenant_id=found.id,
+            user=wanted.user,
+            role=Role(wanted.role),
+            expires=expires,
+        )
         await audit(connection, caller, "token.add", f"{wanted.tenant}/{wanted.user}")
     made = NewToken(
         id=number,
@@ -200,7 +208,7 @@ async def add_token(request: Request) -> Response:
 
 
 def _expiry(value: float | str | None, faults: FaultList) -> timedelta | datetime | None:
-    """A time (2030-01-31T08:00:00Z) or how long from now (90d)."""
+    """A time (2030-01-31T08:00:00Z), or a duration from now (90d)."""
     if value is None:
         return None
     if isinstance(value, str) and _DATE.match(value):
@@ -220,13 +228,14 @@ def _expiry(value: float | str | None, faults: FaultList) -> timedelta | datetim
         faults.add("expires", "out-of-range", str(error))
         return None
     if not timedelta(0) < expires <= timedelta(days=3660):
-        faults.add("expires", "out-of-range", "a key lives from a moment to ten years")
+        faults.add("expires", "out-of-range", "a token lives from a moment to ten years")
     return expires
 
 
 @router.get("/tokens")
 @described(TokenList)
 async def list_tokens(request: Request) -> Response:
+    """All tokens, without their text."""
     services, _ = await authorise(request, Scope.ADMIN)
     read_query(request)
     async with services.database.engine() as connection:
@@ -250,6 +259,7 @@ def _token(row: tenants.TokenRow) -> TokenDocument:
 @router.delete("/tokens/{number}", status_code=204)
 @described(None)
 async def revoke_token(request: Request, number: str) -> Response:
+    """Revokes a token, by its id."""
     services, caller = await authorise(request, Scope.ADMIN)
     if not number.isascii() or not number.isdigit() or len(number) > 10 or int(number) >= 2**31:
         raise not_found("token")
@@ -263,6 +273,7 @@ async def revoke_token(request: Request, number: str) -> Response:
 @router.get("/plans")
 @described(PlanList)
 async def list_plans(request: Request) -> Response:
+    """All plans."""
     services, _ = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
@@ -273,6 +284,7 @@ async def list_plans(request: Request) -> Response:
 @router.get("/plans/{name}")
 @described(PlanDocument)
 async def get_plan(request: Request, name: str) -> Response:
+    """One plan, by name."""
     services, _ = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
@@ -282,7 +294,7 @@ async def get_plan(request: Request, name: str) -> Response:
 @router.patch("/plans/{name}")
 @described(PlanDocument, body=PlanChange)
 async def change_plan(request: Request, name: str) -> Response:
-    """Changes what a plan means, for all its tenants, within seconds."""
+    """Changes a plan, for all its tenants, within seconds."""
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, PlanChange, limit=_LIMIT)
     async with services.database.engine() as connection:

@@ -1,4 +1,4 @@
-"""Artifacts: files that people upload and tasks leave behind, named by the digest of their bytes."""
+"""Artifacts: uploaded files and the outputs of tasks, named by the digest of their bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
     query=(Parameter("name", TEXT, "A name for lists and downloads."),),
 )
 async def upload_artifact(request: Request) -> Response:
-    """Stores the body as it comes. The same bytes again are the same artifact: 200 instead of 201."""
+    """Stores the body. The same bytes again are the same artifact: 200 instead of 201."""
     services, caller = await authorise(request, Scope.WRITE)
     query = read_query(request)
     name = query.get("name", "")
@@ -43,7 +43,7 @@ async def upload_artifact(request: Request) -> Response:
 @router.get("")
 @described(ArtifactPage, query=(LIMIT, CURSOR))
 async def list_artifacts(request: Request) -> Response:
-    """One page, newest first."""
+    """The artifacts of the tenant, newest first."""
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
     limit = limit_of(query)
@@ -57,6 +57,7 @@ async def list_artifacts(request: Request) -> Response:
 @router.get("/{artifact}")
 @described(ArtifactDocument)
 async def get_artifact(request: Request, artifact: str) -> Response:
+    """One artifact, by its digest or a unique beginning of it."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     return answer(_artifact(await services.artifacts.find(caller.tenant_id, artifact)))
@@ -65,7 +66,7 @@ async def get_artifact(request: Request, artifact: str) -> Response:
 @router.get("/{artifact}/content")
 @described(BYTES, also=PARTIAL)
 async def download_artifact(request: Request, artifact: str) -> Response:
-    """The bytes; a part of them with `Range`. A whole read is checked against the digest before its end is sent."""
+    """The bytes, or a `Range` of them. A whole download is checked against its digest before its end is sent."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     found = await services.artifacts.find(caller.tenant_id, artifact)
@@ -76,7 +77,7 @@ async def download_artifact(request: Request, artifact: str) -> Response:
 @router.delete("/{artifact}", status_code=204)
 @described(None)
 async def remove_artifact(request: Request, artifact: str) -> Response:
-    """Refused while a task that has not ended names it."""
+    """Removes an artifact, unless a live task uses it."""
     services, caller = await authorise(request, Scope.WRITE)
     read_query(request)
     await services.artifacts.remove(caller.tenant_id, artifact)

@@ -1,6 +1,6 @@
-"""Tiers, categories and lanes: what operators define for everybody. All may read; administrators change; it is audited.
+"""Tiers, categories and lanes. All users read them, administrators change them, and changes are audited.
 
-Server nodes read them again every second, so a change holds everywhere within a moment; tasks keep what they took.
+Server nodes read them every second; submitted tasks do not change with them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _YEAR_MS = 366 * 86_400_000
 
 
 class TierChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Fields left out stay as they are. A new tier must say cpu and memory; the rest is nothing unless said."""
+    """Absent fields stay as they are. A new tier must have cpu and memory; the others are 0 by default."""
 
     cpu: int | float | str | UnsetType = UNSET
     memory: int | str | UnsetType = UNSET
@@ -58,7 +58,7 @@ class TierChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CategoryChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Fields left out stay as they are; null means that the category says nothing about it."""
+    """Absent fields stay as they are; null: the category sets no default."""
 
     tolerance: int | float | str | UnsetType | None = UNSET
     lane: str | UnsetType | None = UNSET
@@ -86,6 +86,7 @@ class LaneChange(msgspec.Struct, forbid_unknown_fields=True):
 @router.get("/tiers")
 @described(TierList)
 async def list_tiers(request: Request) -> Response:
+    """All tiers."""
     services, _ = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
@@ -96,7 +97,7 @@ async def list_tiers(request: Request) -> Response:
 @router.put("/tiers/{name}")
 @described(TierDocument, also={201: (TierDocument, "The tier is new.")}, body=TierChange)
 async def set_tier(request: Request, name: str) -> Response:
-    """Makes a tier, or changes what it means for tasks to come."""
+    """Makes a tier, or changes it for tasks submitted from now on."""
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, TierChange, limit=_LIMIT)
     check_name(name)
@@ -133,7 +134,7 @@ def _changed_tier(name: str, known: Tier | None, change: TierChange) -> Tier:
 @router.delete("/tiers/{name}", status_code=204)
 @described(None)
 async def remove_tier(request: Request, name: str) -> Response:
-    """Refused while a plan names it, and for the tier of tasks that name none."""
+    """Removes a tier, unless a plan allows it or it is the default tier."""
     services, caller = await authorise(request, Scope.ADMIN)
     async with services.database.engine() as connection:
         if not any(tier.name == name for tier in await catalogue.read_tiers(connection)):
@@ -165,6 +166,7 @@ def tier_of(tier: Tier) -> TierDocument:
 @router.get("/categories")
 @described(CategoryList)
 async def list_categories(request: Request) -> Response:
+    """All categories."""
     services, _ = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
@@ -175,7 +177,7 @@ async def list_categories(request: Request) -> Response:
 @router.put("/categories/{name}")
 @described(CategoryDocument, also={201: (CategoryDocument, "The category is new.")}, body=CategoryChange)
 async def set_category(request: Request, name: str) -> Response:
-    """Makes a category, or changes what it stands for."""
+    """Makes a category, or changes it for tasks submitted from now on."""
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, CategoryChange, limit=_LIMIT)
     check_name(name)
@@ -215,7 +217,7 @@ def _changed_category(category: Category, change: CategoryChange, lanes: set[str
 @router.delete("/categories/{name}", status_code=204)
 @described(None)
 async def remove_category(request: Request, name: str) -> Response:
-    """Tasks submitted before keep what they took from it."""
+    """Removes a category. Submitted tasks do not change."""
     services, caller = await authorise(request, Scope.ADMIN)
     async with services.database.engine() as connection:
         if not await catalogue.remove_category(connection, name):
@@ -240,7 +242,7 @@ def category_of(category: Category) -> CategoryDocument:
 @router.get("/lanes")
 @described(LaneList)
 async def list_lanes(request: Request) -> Response:
-    """In the order in which they are served."""
+    """All lanes, in the order in which they are served."""
     services, _ = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
@@ -251,6 +253,7 @@ async def list_lanes(request: Request) -> Response:
 @router.post("/lanes", status_code=201)
 @described(LaneDocument, body=LaneRequest)
 async def add_lane(request: Request) -> Response:
+    """Makes a lane."""
     services, caller = await authorise(request, Scope.ADMIN)
     wanted = await read_json(request, LaneRequest, limit=_LIMIT)
     faults = FaultList()
@@ -294,8 +297,11 @@ def _changed_lane(known: LaneRule, change: LaneChange) -> LaneRule:
     faults = FaultList()
     _check_level(lane.level, faults)
     if lane.name == URGENT and (lane.gated or lane.level != 0):
-        faults.add("gated" if lane.gated else "level", "out-of-range",
-                   "urgent is what others are promoted to: it stays at level 0 and is never gated")  # fmt: skip
+        faults.add(
+            "gated" if lane.gated else "level",
+            "out-of-range",
+            "urgent is what others are promoted to: it stays at level 0 and is never gated",
+        )
     if faults.faults:
         raise invalid(faults.faults)
     return lane
@@ -320,7 +326,7 @@ def lane_of(lane: LaneRule) -> LaneDocument:
 
 
 def check_name(name: str, faults: FaultList | None = None) -> None:
-    """A name that a new thing may have. Without a list to add to, it is the address that is at fault."""
+    """Checks a new name. Without `faults`, the name is in the address and is refused at once."""
     if not _NAME.match(name):
         why = f"{name[:40]!r} is not a name: 1 to 40 of a-z, 0-9 and -, beginning with a letter"
         fault = Fault("/name", "invalid-name", why)

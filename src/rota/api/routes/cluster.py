@@ -1,4 +1,4 @@
-"""The cluster as its users see it: nodes, servers, and what the caller may and does use."""
+"""The cluster for its users: nodes, server nodes, and the caller with its plan."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ router = APIRouter(prefix="/v1", tags=["cluster"])
 MOST_COUNTED = 100_000
 LONGEST_DRAIN_MS = 30 * 86_400_000
 SMALL_BODY = 64 * 1024
-LISTED_DAYS = 1  # a node that is away is listed for so long
+LISTED_DAYS = 1  # how long an absent node is listed
 
 
 class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """How long what runs there may go on; without a deadline, as long as it takes."""
+    """How long running tasks may go on; without a deadline, until they end."""
 
     deadline: float | int | str | None = None
 
@@ -36,7 +36,7 @@ class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
 @router.get("/me")
 @described(Me)
 async def get_me(request: Request) -> Response:
-    """The caller, its plan, and what it uses of it. Counts stop at 100,000."""
+    """The caller, its plan, and how much of it is used. Counts stop at 100,000."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
@@ -57,11 +57,11 @@ async def get_me(request: Request) -> Response:
 @router.get("/nodes")
 @described(NodeList, query=(Parameter("all", TRUTH, "Also nodes that have been away for more than a day."),))
 async def list_nodes(request: Request) -> Response:
-    """Nodes with an agent; those away for more than a day only with `all=true`.
+    """Nodes with an agent; nodes that have been away for more than a day only with `all=true`.
 
-    `state`: `up`; `draining`, `full` (its disk) or `leaving`, which take nothing new; `left`, which said goodbye;
-    `lost`, silent for a minute. `draining` is the operator's word, also while the node is away. `free` and `running`
-    come from the pool's leader; null while it can't be asked.
+    `state` is `up`; `draining`, `full` (its disk) or `leaving`, when it takes no new tasks; `left` after a regular end;
+    or `lost` after a minute of silence. `draining` is set by an operator and kept while the node is away. `free` and
+    `running` come from the pool's leader; null while it is unreachable.
     """
     services, _ = await authorise(request, Scope.NODES)
     days = None if truth_of(read_query(request), "all") else LISTED_DAYS
@@ -74,7 +74,7 @@ async def list_nodes(request: Request) -> Response:
 @router.get("/nodes/{node}")
 @described(NodeDocument)
 async def get_node(request: Request, node: str) -> Response:
-    """One node, by its number or its name."""
+    """One node, by its id or name."""
     services, _ = await authorise(request, Scope.NODES)
     read_query(request)
     row = await _node(services, node)
@@ -85,9 +85,9 @@ async def get_node(request: Request, node: str) -> Response:
 @router.post("/nodes/{node}/drain")
 @described(NodeDocument, body=DrainRequest)
 async def drain_node(request: Request, node: str) -> Response:
-    """The node takes nothing new: what waits there is given back, what runs may finish. Holds over every restart.
+    """The node takes no new tasks, also after a restart. Waiting attempts are given back; running tasks may finish.
 
-    What still runs when the `deadline` is over is asked to save and stop, and runs elsewhere; that uses up no attempt.
+    Tasks that still run at the `deadline` are asked to save and stop, and run elsewhere; that uses up no attempt.
     """
     return await _set_draining(request, node, draining=True)
 
@@ -95,29 +95,32 @@ async def drain_node(request: Request, node: str) -> Response:
 @router.post("/nodes/{node}/undrain")
 @described(NodeDocument)
 async def undrain_node(request: Request, node: str) -> Response:
-    """The node takes work again."""
+    """The node takes tasks again."""
     return await _set_draining(request, node, draining=False)
 
 
 @router.post("/nodes/{node}/reload")
 @described(NodeDocument)
 async def reload_node(request: Request, node: str) -> Response:
-    """Code was deployed: the node's warm processes finish the calls they have and new ones load it."""
+    """After a deployment: warm processes of the node finish their calls, and new ones load the new code."""
     services, caller = await authorise(request, Scope.OPERATE)
     found = await _node(services, node)
     pool = services.membership.pools.get(found["pool"])
-    said = None if pool is None else await tell_to_reload(services, pool.id, found["id"])
-    if said is None:
+    answered = None if pool is None else await tell_to_reload(services, pool.id, found["id"])
+    if answered is None:
         raise unavailable(f"the leader of pool {found['pool']} can't be asked right now; try again")
-    if said.told is None:
+    if answered.told is None:
         raise conflict("node-away", f"node {found['name']} is not connected; its processes can't be told")
-    if not said.told:
+    if not answered.told:
         raise conflict("agent-too-old", f"the agent of node {found['name']} does not know how to reload; restart it")
     async with services.database.engine() as connection:
         await tenants.audit(
-            connection, tenant=caller.tenant_id, user=caller.user, action="node.reload",
+            connection,
+            tenant=caller.tenant_id,
+            user=caller.user,
+            action="node.reload",
             target=f"{found['pool']}/{found['name']}",
-        )  # fmt: skip
+        )
     loads = await all_loads(services)
     return answer(node_of(found, loads.get(found["id"])))
 
@@ -125,7 +128,7 @@ async def reload_node(request: Request, node: str) -> Response:
 @router.delete("/nodes/{node}", status_code=204)
 @described(None)
 async def remove_node(request: Request, node: str) -> Response:
-    """Forgets a node that has left or is lost, and its drain. A worker that comes back under the name is a new node."""
+    """Forgets a node that has left or is lost, and its drain. A worker that returns under the name is a new node."""
     services, caller = await authorise(request, Scope.OPERATE)
     found = await _node(services, node)
     async with services.database.engine() as connection:
@@ -133,9 +136,12 @@ async def remove_node(request: Request, node: str) -> Response:
             why = f"node {found['name']} is {found['state']}: stop its worker first; one that died counts for a minute"
             raise conflict("node-up", why)
         await tenants.audit(
-            connection, tenant=caller.tenant_id, user=caller.user, action="node.remove",
+            connection,
+            tenant=caller.tenant_id,
+            user=caller.user,
+            action="node.remove",
             target=f"{found['pool']}/{found['name']}",
-        )  # fmt: skip
+        )
     return Response(status_code=204)
 
 
@@ -147,11 +153,14 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
     async with services.database.engine() as connection:
         await nodes.set_draining(connection, found["id"], draining=draining, deadline_seconds=deadline_seconds)
         await tenants.audit(
-            connection, tenant=caller.tenant_id, user=caller.user, action="node.drain" if draining else "node.undrain",
+            connection,
+            tenant=caller.tenant_id,
+            user=caller.user,
+            action="node.drain" if draining else "node.undrain",
             target=f"{found['pool']}/{found['name']}",
-        )  # fmt: skip
-    # No start that begins from now on is for this node, whoever leads. What waits there goes back when its leader has
-    # looked; if our word is lost, it does so within a second.
+        )
+    # No leader starts a task on this node from now on. Its leader gives waiting attempts back when it is told, or else
+    # at its next poll, within a second.
     pool = services.membership.pools.get(found["pool"])
     if pool is not None:
         services.leadership.poll_soon([pool.id])
@@ -188,6 +197,7 @@ async def _node(services: Services, text: str) -> asyncpg.Record:
 @router.get("/servers")
 @described(ServerList)
 async def list_servers(request: Request) -> Response:
+    """The server nodes that are alive, and the pools that they lead."""
     services, _ = await authorise(request, Scope.NODES)
     read_query(request)
     async with services.database.engine() as connection:

@@ -1,4 +1,4 @@
-"""Concurrency keys: which there are and how busy, and cooling one down because what stands behind it asked for that."""
+"""Concurrency keys: how many tasks run and wait with each, and cool-downs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _SMALL_BODY = 64 * 1024
 
 
 class CoolRequest(msgspec.Struct, forbid_unknown_fields=True):
-    seconds: int | float | str  # or a span: "60s", "5m"; 0 ends a cool-down
+    seconds: int | float | str  # or a duration: "60s", "5m"; 0 ends a cool-down
 
 
 @router.get("")
 @described(ConcurrencyKeyList, query=(LIMIT,))
 async def list_concurrency_keys(request: Request) -> Response:
-    """Keys with live tasks, and keys that are cooled down, by name."""
+    """Concurrency keys with live tasks or a cool-down, by name."""
     services, caller = await authorise(request, Scope.READ)
     most = limit_of(read_query(request), MOST_KEYS)
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -42,7 +42,7 @@ async def list_concurrency_keys(request: Request) -> Response:
 @router.post("/{key:path}/cool")
 @described(CooledKey, body=CoolRequest)
 async def cool_concurrency_key(request: Request, key: str) -> Response:
-    """Starts nothing with the key for so long, in any pool; what runs, or is being started, goes on."""
+    """Starts no task with the concurrency key for so long, in any pool. Running and starting tasks go on."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, CoolRequest, limit=_SMALL_BODY)
     faults = FaultList()

@@ -1,4 +1,4 @@
-"""Dead letters: tasks that used up their attempts. Find them, look at all that happened, run again, or let go."""
+"""Dead letters: tasks that used up their attempts. List, read with their history, requeue, discard."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rota.api.described import (
     one_of,
     read_query,
 )
-from rota.api.requests import limit_of, number_of, read_json, task_id, when_said
+from rota.api.requests import limit_of, number_of, read_json, task_id, time_of
 from rota.api.routes.tasks import rerun, tag_of, task_answer, tenant_named
 from rota.api.services import Services, authorise
 from rota.model.answers.dead_letters import (
@@ -59,22 +59,22 @@ _OVER = {limit: failure for failure, limit in LIMITS.items()}
 
 
 class DeadWhere(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which letters, in the words of the list's filters."""
+    """A filter for dead letters, as in the query of the list."""
 
     name: str | None = None
     tag: str | None = None  # name:value
-    reason: str | None = None  # part of the sentence
-    over: str | None = None  # which limit it went over
-    since: str | None = None  # when it died: 10m, or a time
+    reason: str | None = None  # part of the text
+    over: str | None = None  # the limit that was exceeded
+    since: str | None = None  # by the time of death: 10m ago, or a time
     until: str | None = None
     graph: int | None = None
     schedule: str | None = None
 
 
 class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Some by id, those that a filter means, or all. `dry_run` only says how many that are, and as of when (`at`).
+    """Dead letters by id, by filter, or all. `dry_run` only counts them, at the time `at`.
 
-    `before` such a time: whoever calls again and again does not meet what died meanwhile, its own new runs among it.
+    With `before` that time, repeated calls leave out tasks that died since, their own new runs among them.
     """
 
     ids: list[int] = []
@@ -104,15 +104,14 @@ class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
 async def list_dead_letters(request: Request) -> Response:
     """The tenant's dead letters, newest first.
 
-    Filters: name, tag (k:v), reason (part of the sentence), over (cap, memory, disk, processes, files), since and until
-    (when it died), graph, schedule, and for administrators tenant. A short page may still have a `next`.
+    A page may be short, or empty, and still have a `next`.
     """
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
-    said = {name: query.get(name) for name in FILTERS if name != "graph"}
-    where = DeadWhere(**said, graph=number_of(query, "graph"))
+    given = {name: query.get(name) for name in FILTERS if name != "graph"}
+    where = DeadWhere(**given, graph=number_of(query, "graph"))
     tenant = await tenant_named(services, caller, query.get("tenant"))
     async with services.database.tenant(tenant) as connection:
         wanted = await _filter(connection, tenant, where, "")
@@ -124,7 +123,7 @@ async def list_dead_letters(request: Request) -> Response:
 @router.get("/{task}")
 @described(DeadLetterDocument)
 async def get_dead_letter(request: Request, task: str) -> Response:
-    """One dead letter with its whole history: the task, its attempts, and all runs of the same work."""
+    """One dead letter with its history: the task, its attempts, and all runs of the same work."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     number = task_id(task)
@@ -157,9 +156,9 @@ async def get_dead_letter(request: Request, task: str) -> Response:
 @router.post("/requeue")
 @described(RequeueAnswer | DeadCount, body=DeadRequest)
 async def requeue_dead_letters(request: Request) -> Response:
-    """One new linked run per dead letter. Up to 1,000 a call; with `all` or `where`, call again until none is left.
+    """Runs dead letters again, as new tasks. Up to 1,000 a call; with `all` or `where`, call until none is left.
 
-    Say `before` then: new runs may die before you call again.
+    Give `before` then, because new runs may die before the next call.
     """
     services, caller, wanted = await _asked(request)
     if wanted.dry_run:
@@ -179,7 +178,7 @@ async def requeue_dead_letters(request: Request) -> Response:
 @router.post("/discard")
 @described(DiscardAnswer | DeadCount, body=DeadRequest)
 async def discard_dead_letters(request: Request) -> Response:
-    """Off the list; their history stays. With `where` up to 1,000 a call: call again until none is left."""
+    """Removes dead letters from the list; their history stays. With `where` up to 1,000 a call."""
     services, caller, wanted = await _asked(request)
     if wanted.dry_run:
         return answer(await _counted(services, caller, wanted))
@@ -197,7 +196,7 @@ async def _asked(request: Request) -> tuple[Services, Caller, DeadRequest]:
         raise invalid([Fault("/ids", "out-of-range", f"give 1 to {MOST_AT_ONCE} ids, or where, or all=true")])
     if any(not 0 < number < 2**63 for number in wanted.ids):
         raise invalid([Fault("/ids", "out-of-range", "an id is a positive number")])
-    when_said(wanted.before, "before")
+    time_of(wanted.before, "before")
     return services, caller, wanted
 
 
@@ -215,7 +214,7 @@ async def _chosen(services: Services, caller: Caller, wanted: DeadRequest, at_mo
         return sorted(set(wanted.ids))
     async with services.database.tenant(caller.tenant_id) as connection:
         meant = await _filter(connection, caller.tenant_id, wanted.where or DeadWhere(), "/where")
-        before = when_said(wanted.before, "before")
+        before = time_of(wanted.before, "before")
         if before is not None and (meant.until is None or before < meant.until):
             meant = replace(meant, until=before)
         return await dead_letters.find_dead(connection, caller.tenant_id, meant, at_most=at_most)
@@ -240,7 +239,7 @@ async def _filter(connection: AnyConnection, tenant: int, where: DeadWhere, poin
         faults += [Fault(f"{pointer}{one.pointer}", one.code, one.detail) for one in problem.faults]
     for field in ("since", "until"):
         try:
-            moments[field] = when_said(getattr(where, field), field)
+            moments[field] = time_of(getattr(where, field), field)
         except Problem as problem:
             faults += [Fault(f"{pointer}{one.pointer}", one.code, one.detail) for one in problem.faults]
     if faults:
@@ -249,9 +248,15 @@ async def _filter(connection: AnyConnection, tenant: int, where: DeadWhere, poin
     if where.schedule is not None:
         schedule = await listing.find_schedule(connection, tenant, where.schedule.replace("\0", "\ufffd")) or 0
     return DeadFilter(
-        name=where.name, tag=tag, schedule=schedule, graph=where.graph, reason=where.reason,
-        failure=None if where.over is None else _OVER[where.over], since=moments["since"], until=moments["until"],
-    )  # fmt: skip
+        name=where.name,
+        tag=tag,
+        schedule=schedule,
+        graph=where.graph,
+        reason=where.reason,
+        failure=None if where.over is None else _OVER[where.over],
+        since=moments["since"],
+        until=moments["until"],
+    )
 
 
 def _letter(row: asyncpg.Record) -> DeadLetterSummary:

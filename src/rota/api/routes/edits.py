@@ -1,12 +1,11 @@
-"""Changing a task that waits: priority, lane, cap, tolerance, pool.
+"""Editing a waiting task (priority, lane, cap, tolerance, pool), and extending the cap of a running one.
 
-As with schedules, whoever edits names the version that was read.
+An edit names the version that was read, as with schedules.
 """
 
 from __future__ import annotations
 
-import re
-
+import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
@@ -14,36 +13,40 @@ from rota.admit.admission import MAYBE_STALE
 from rota.admit.edits import Movable, edit_of
 from rota.api.answers import answer
 from rota.api.described import IF_MATCH, described
-from rota.api.requests import read_json, task_id
+from rota.api.requests import if_match, read_json, task_id
 from rota.api.routes.tasks import task_answer
 from rota.api.services import Services, announce, authorise
+from rota.model.answers.task_changes import Extended
 from rota.model.answers.tasks import TaskDocument
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
 from rota.model.request.edit import Edit, EditRequest
-from rota.model.task import State
+from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
-from rota.store import cancel_and_rerun, edits
+from rota.model.units import duration_text, milliseconds_of
+from rota.store import cancel_and_rerun, edits, reading
+from rota.store.caps import CapTooLong, CapTooShort, change_cap
 from rota.store.edits import Edited, NotWaiting, VersionChanged, known_task
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 _SMALL_BODY = 64 * 1024
-_IF_MATCH = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
+_SHORTEST_MS = 10
+_LARGEST_MS = 10 * 366 * 86_400_000
 
 
 @router.patch("/{task}")
 @described(TaskDocument, body=EditRequest, headers=(IF_MATCH,))
 async def edit_task(request: Request, task: str) -> Response:
-    """Changes what is given, while the task waits: 409 once it runs or has ended.
+    """Changes the given fields of a waiting task: 409 if it runs or has ended.
 
-    Needs the version read (If-Match or `version`): 428 without, 412 if the task has changed since.
+    Needs the version that was read, in If-Match or `version`: 428 without it, 412 if the task has changed since.
     """
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
         known = await known_task(connection, number, caller.tenant_id)
     if known is None:
-        raise not_found()  # whatever the body says: others' tasks are as unknown as none
+        raise not_found()  # before the body is read: another tenant's task is not found, as an unknown one
     wanted = await read_json(request, EditRequest, limit=_SMALL_BODY)
     version = _version(request, wanted, number)
     movable = Movable(known.shape, known.isolation, known.unplaceable_waits)
@@ -54,25 +57,23 @@ async def edit_task(request: Request, task: str) -> Response:
 
 
 def _version(request: Request, body: EditRequest, number: int) -> int:
-    header = request.headers.get("if-match")
-    if header is not None:
-        match = _IF_MATCH.match(header)
-        if match is None:
-            detail = f"{header[:40]!r} is not a version; send the one you read"
-            raise invalid([Fault("/If-Match", "out-of-range", detail)])
-        return int(match[1])
+    version = if_match(request)
+    if version is not None:
+        return version
     if body.version is UNSET:
         raise Problem(
-            "version-required", status=428, title="Say which version you read",
+            "version-required",
+            status=428,
+            title="The version is missing",
             detail=f"task {number} is edited with the version that was read: If-Match, or version in the body",
-        )  # fmt: skip
+        )
     return body.version
 
 
 async def _checked(services: Services, caller: Caller, wanted: EditRequest, task: Movable) -> Edit:
     faults = FaultList()
     change = edit_of(wanted, task, services.facts.of(caller), faults)
-    # A pool or lane that was made a moment ago is no reason to refuse.
+    # A pool or lane may have been made a moment ago.
     if not MAYBE_STALE.isdisjoint(fault.code for fault in faults.faults) and await services.facts.reread():
         faults = FaultList()
         change = edit_of(wanted, task, services.facts.of(caller), faults)
@@ -86,7 +87,7 @@ async def _edit(services: Services, caller: Caller, number: int, change: Edit, v
         async with services.database.engine() as connection:
             edited = await edits.edit_task(
                 connection, number, caller.tenant_id, change, version=version, user=caller.user
-            )  # fmt: skip
+            )
             final = {} if edited else await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
     except NotWaiting as error:
         if error.cancelling:
@@ -97,10 +98,12 @@ async def _edit(services: Services, caller: Caller, number: int, change: Edit, v
         raise conflict("already-running", detail) from None
     except VersionChanged as error:
         raise Problem(
-            "version-changed", status=412, title="It has changed since",
+            "version-changed",
+            status=412,
+            title="It has changed since",
             detail=f"task {number} has version {error.version} by now, not {version}; read it again",
             extra={"version": error.version},
-        ) from None  # fmt: skip
+        ) from None
     if edited is None:
         if number not in final:
             raise not_found()
@@ -109,7 +112,7 @@ async def _edit(services: Services, caller: Caller, number: int, change: Edit, v
 
 
 def _tell(services: Services, number: int, edited: Edited) -> None:
-    """To the leader that knew it, and to the one that is to know it."""
+    """Tells the leader of the old pool, and that of the new one."""
     now = edited.now
     if now.state is State.READY and now.pool == edited.pool_before:
         services.leadership.reordered(now.pool, now.task.tenant, number, now.task.order)
@@ -117,3 +120,72 @@ def _tell(services: Services, number: int, edited: Edited) -> None:
         services.leadership.cancelled(edited.pool_before, running=[], waiting=[number])
     if now.state is not State.PAUSED:
         announce(services.leadership, now)
+
+
+# ---- the cap -------------------------------------------------------------------------------------------------------
+
+
+class ExtendRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Exactly one of both: longer `by` a duration, or to a new `cap`."""
+
+    by: float | int | str | None = None
+    cap: float | int | str | None = None
+
+
+@router.post("/{task}/extend")
+@described(Extended, body=ExtendRequest)
+async def extend_task(request: Request, task: str) -> Response:
+    """Extends the cap of a running task, or sets that of a waiting one. A cap counts from the start of an attempt."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number = task_id(task)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        if not await reading.known_tasks(connection, [number], caller.tenant_id):
+            raise not_found()  # before the body is read: another tenant's task is not found, as an unknown one
+    wanted = await read_json(request, ExtendRequest, limit=_SMALL_BODY)
+    if (wanted.by is None) == (wanted.cap is None):
+        raise invalid([Fault("", "invalid-value", "give exactly one of by and cap")])
+    field = "by" if wanted.by is not None else "cap"
+    amount_ms = _milliseconds(field, wanted.by if wanted.by is not None else wanted.cap)
+    longest_seconds = caller.plan.longest_cap_seconds
+    try:
+        async with services.database.engine() as connection:
+            changed = await change_cap(
+                connection,
+                number,
+                caller.tenant_id,
+                by_ms=amount_ms if field == "by" else None,
+                to_ms=amount_ms if field == "cap" else None,
+                longest_ms=longest_seconds * 1000,
+                user=caller.user,
+            )
+            final = {} if changed else await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
+    except CapTooLong as error:
+        longest = duration_text(longest_seconds * 1000)
+        why = f"the cap would be {duration_text(error.cap_ms)}; plan {caller.plan.name} allows at most {longest}"
+        raise invalid([Fault(f"/{field}", "out-of-range", f"{why}, counted from the start")]) from None
+    except CapTooShort as error:
+        why = (
+            f"task {number} runs with a cap of {duration_text(error.cap_ms)}; a running task's cap can only be extended"
+        )
+        raise invalid([Fault(f"/{field}", "out-of-range", why)]) from None
+    if changed is None:
+        if number in final:
+            raise conflict("already-terminal", f"task {number} has ended already: it is {final[number].label}")
+        raise not_found()
+    if changed.state is State.RUNNING:
+        services.leadership.recapped(changed.pool, [(number, changed.attempt, changed.cap_ms)])
+    else:
+        services.leadership.reordered(changed.pool, changed.tenant, number, changed.order)
+    state = changed.state
+    return answer(Extended(id=number, state=state.label, status=STATUS[state].value, cap_seconds=changed.cap_ms / 1000))
+
+
+def _milliseconds(field: str, value: float | int | str | None) -> int:
+    right = "it is a duration above 10ms, such as 3600, 90s or 1h30m"
+    try:
+        amount = milliseconds_of(value if value is not None else "")
+    except ValueError as error:
+        raise invalid([Fault(f"/{field}", "invalid-duration", str(error))]) from None
+    if not _SHORTEST_MS <= amount <= _LARGEST_MS:
+        raise invalid([Fault(f"/{field}", "out-of-range", f"{str(value)[:40]!r} won't do: {right}")])
+    return amount

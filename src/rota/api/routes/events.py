@@ -1,4 +1,4 @@
-"""Events: what happens to a tenant's tasks and schedules, as a stream of server-sent events."""
+"""Events of a tenant's tasks and schedules, as a stream of server-sent events."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ T = TypeVar("T")
     ),
 )
 async def follow_events(request: Request) -> Response:
-    """Server-sent events from now on, or after `Last-Event-ID` (or `after`), or `since` 10m or a time.
+    """Server-sent events from now on, after the id in `Last-Event-ID` or `after`, or `since` a time.
 
-    Filters: `type` (several with commas), `task`, `schedule`, `name`, `tag` (name:value). With `follow=true`,
-    or asked for as `text/event-stream`, it goes on; else it ends at the present. An event's id is its place: whoever
-    comes back with the last one misses nothing and hears nothing twice.
+    With `follow=true` or `Accept: text/event-stream` the stream goes on; else it ends at the present. A client that
+    reconnects with the id of its last event misses no event and receives none twice.
     """
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
@@ -59,17 +58,17 @@ async def follow_events(request: Request) -> Response:
     if after is None:
         after = await services.events.newest() if since is None and forever else OLDEST
     elif after != OLDEST:
-        since = None  # who comes back asks with the same words: "since 1m" is later by now
+        since = None  # a client reconnects with the same query: "since 1m" is later by now
     lines = _stream(services.events.follow(caller.tenant_id, after, wanted, since=since or LONG_AGO, forever=forever))
     return StreamingResponse(lines, media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 
 async def _stream(events: AsyncIterator[Event | EventCursor]) -> AsyncIterator[bytes]:
-    """Trouble ends the stream: clients come back with their last id."""
+    """A problem ends the stream: clients reconnect with their last id."""
     try:
         async for one in events:
             if isinstance(one, EventCursor):
-                yield f"id: {one}\n\n".encode()  # moves a client's last id, and is no event
+                yield f"id: {one}\n\n".encode()  # only moves the client's last id
             else:
                 data = msgspec.json.encode(event_of(one)).decode()
                 yield f"id: {one.cursor}\nevent: {one.type}\ndata: {data}\n\n".encode()
@@ -143,7 +142,9 @@ def _cursor(text: str | None) -> EventCursor | None:
     cursor = EventCursor.read(text)
     if cursor is None:
         raise Problem(
-            "invalid-cursor", status=400, title="The cursor is not valid",
+            "invalid-cursor",
+            status=400,
+            title="The cursor is not valid",
             detail=f"after {text[:40]!r}: use the id of an earlier event as it is, or leave it out",
-        )  # fmt: skip
+        )
     return cursor

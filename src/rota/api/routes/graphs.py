@@ -1,4 +1,4 @@
-"""Graphs: submit, list, look at, cancel and hold as a whole, run again from the failed tasks on or from the start."""
+"""Graphs: submit, list, read; cancel, hold and release as a whole; retry failed tasks, or run all again."""
 
 from __future__ import annotations
 
@@ -74,9 +74,14 @@ async def submit_graph(request: Request) -> Response:
     graph = decode(body, GraphRequest)
     nodes = tasks_of(graph)
     admitted = await services.admission.submit(
-        caller, nodes.tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph=graph.name,
+        caller,
+        nodes.tasks,
+        key=request.headers.get("idempotency-key"),
+        body=body,
+        single=False,
+        graph=graph.name,
         arrays=nodes,
-    )  # fmt: skip
+    )
     assert admitted.graph is not None, "the request has a graph"
     names = [str(task.ref) for task in nodes.tasks]
     return answer(
@@ -93,9 +98,9 @@ async def submit_graph(request: Request) -> Response:
 @router.get("")
 @described(GraphPage, query=(NAME, SCHEDULE, USER, SINCE, UNTIL, LIMIT, CURSOR))
 async def list_graphs(request: Request) -> Response:
-    """The tenant's graphs and arrays, newest first, with their tasks counted.
+    """The graphs and arrays of the tenant, newest first, with their tasks counted.
 
-    Filters: name, schedule, user, since and until (when it was submitted). A short page may still have a `next`.
+    A page may be short, or empty, and still have a `next`.
     """
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
@@ -148,10 +153,7 @@ def _summary(row: asyncpg.Record, counts: dict[State, int], latest_end: datetime
     ),
 )
 async def get_graph(request: Request, graph: str) -> Response:
-    """The whole graph: status, tasks with states, edges and times, and its critical path.
-
-    With `ancestors_of` or `descendants_of` a task (by name or id), only those tasks.
-    """
+    """One graph: its status, its tasks with states, edges and times, and its critical path."""
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
     number = _graph_id(graph)
@@ -183,9 +185,14 @@ async def get_graph(request: Request, graph: str) -> Response:
 
 def _member(row: asyncpg.Record, successors: dict[int, int]) -> Member:
     return Member(
-        id=row["id"], name=row["name"], state=State(row["state"]), parents=graphs.parents_of(row, successors),
-        started_at=row["started_at"], ended_at=row["ended_at"], created_at=row["created_at"],
-    )  # fmt: skip
+        id=row["id"],
+        name=row["name"],
+        state=State(row["state"]),
+        parents=graphs.parents_of(row, successors),
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        created_at=row["created_at"],
+    )
 
 
 def _task(member: Member, row: asyncpg.Record) -> GraphTask:
@@ -226,7 +233,7 @@ def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str
 @router.post("/{graph}/cancel")
 @described(GraphCancelled)
 async def cancel_graph(request: Request, graph: str) -> Response:
-    """Ends everything that waits, asks for what runs to be stopped. What has ended stays as it ended."""
+    """Cancels the waiting tasks, and stops the running ones. Ended tasks do not change."""
     services, caller = await authorise(request, Scope.WRITE)
     number, live = await _live(services, caller, graph)
     document = await cancel_many(services, caller, live)
@@ -236,7 +243,7 @@ async def cancel_graph(request: Request, graph: str) -> Response:
 @router.post("/{graph}/hold")
 @described(GraphHeld, body=HoldRequest)
 async def hold_graph(request: Request, graph: str) -> Response:
-    """Holds back everything of it that waits, until it is released. What runs goes on, and is named."""
+    """Holds the waiting tasks until they are released. The running ones go on, and are listed."""
     services, caller = await authorise(request, Scope.WRITE)
     number, live = await _live(services, caller, graph)
     reason = await read_reason(request)
@@ -252,7 +259,7 @@ async def hold_graph(request: Request, graph: str) -> Response:
 @router.post("/{graph}/release")
 @described(GraphHeld)
 async def release_graph(request: Request, graph: str) -> Response:
-    """Lets everything of it that is held back go on, with the tolerance it had left."""
+    """Releases the held tasks, each with the tolerance that it had left."""
     services, caller = await authorise(request, Scope.WRITE)
     number, live = await _live(services, caller, graph)
     released = [task for some in _batches(live) for task in await release(services, caller, some)]
@@ -260,7 +267,7 @@ async def release_graph(request: Request, graph: str) -> Response:
 
 
 async def _live(services: Services, caller: Caller, graph: str) -> tuple[int, list[int]]:
-    """A graph's number and those of its tasks that have not ended."""
+    """The id of a graph, and its live tasks."""
     number = _graph_id(graph)
     async with services.database.tenant(caller.tenant_id) as connection:
         if await graphs.read_graph(connection, number, caller.tenant_id) is None:
@@ -272,21 +279,21 @@ async def _live(services: Services, caller: Caller, graph: str) -> tuple[int, li
 
 
 def _batches(tasks: list[int]) -> Iterator[list[int]]:
-    """So many at once that whoever decides about them meanwhile does not wait long."""
+    """Batches so small that a leader does not wait long for one."""
     return (tasks[first : first + MOST_HELD_AT_ONCE] for first in range(0, len(tasks), MOST_HELD_AT_ONCE))
 
 
 @router.post("/{graph}/retry", status_code=201)
 @described(GraphAgain)
 async def retry_graph(request: Request, graph: str) -> Response:
-    """Runs again, in the graph, what did not end well: failed, cancelled, expired, or skipped because of such."""
+    """Runs again, in the graph, the tasks that failed, were cancelled, expired, or were skipped because of these."""
     return await _again(*await authorise(request, Scope.WRITE), graph, retry=True)
 
 
 @router.post("/{graph}/rerun", status_code=201)
 @described(GraphAgain)
 async def rerun_graph(request: Request, graph: str) -> Response:
-    """Runs all of it again, as a new graph."""
+    """Runs all tasks again, as a new graph."""
     return await _again(*await authorise(request, Scope.WRITE), graph, retry=False)
 
 
@@ -298,7 +305,7 @@ async def _again(services: Services, caller: Caller, graph: str, *, retry: bool)
 
 
 def _graph_id(text: str) -> int:
-    """An id from a path. A malformed one is as unknown as an unused one."""
+    """An id from a path. A malformed id is not found, as an unused one."""
     try:
         return task_id(text)
     except Problem:

@@ -36,7 +36,7 @@ async def get_health() -> Response:
 @router.get("/readyz")
 @described(Readiness)
 async def get_readiness(request: Request) -> Response:
-    """This node can admit tasks: it reaches the database."""
+    """This server node can admit tasks: it reaches the database."""
     found = services(request)
     try:
         async with asyncio.timeout(READY_SECONDS), found.database.engine() as connection:
@@ -50,7 +50,7 @@ async def get_readiness(request: Request) -> Response:
 @router.get("/metrics")
 @described(PLAIN_TEXT)
 async def get_metrics(request: Request) -> Response:
-    """For Prometheus. Numbers only: no names of tenants or tasks."""
+    """Metrics for Prometheus, without names of tenants or tasks."""
     found = services(request)
     try:
         async with found.database.engine() as connection:
@@ -70,19 +70,28 @@ def _pool_figures(leader: PoolLeader) -> PoolFigures:
     pool, demand = leader.pool, leader.insight.load().demand
     counters = pool.counters
     return PoolFigures(
-        pool=pool.name, epoch=pool.lease.epoch, nodes=len(pool.sessions), ready_in_memory=len(pool.core.state.ready),
-        running=len(pool.attempts), started=counters.started, settled=counters.settled, superseded=counters.superseded,
-        unsettled=len(pool.unsettled.reports), missing_nodes=sum(one.nodes for one in demand.missing),
+        pool=pool.name,
+        epoch=pool.lease.epoch,
+        nodes=len(pool.sessions),
+        ready_in_memory=len(pool.core.state.ready),
+        running=len(pool.attempts),
+        started=counters.started,
+        settled=counters.settled,
+        superseded=counters.superseded,
+        unsettled=len(pool.unsettled.reports),
+        missing_nodes=sum(one.nodes for one in demand.missing),
         late_tasks=demand.late,
-        unplaceable_tasks=sum(one.tasks for one in demand.unplaceable), idle_nodes=len(demand.idle),
+        unplaceable_tasks=sum(one.tasks for one in demand.unplaceable),
+        idle_nodes=len(demand.idle),
         resources=tuple(
             ResourceFigures(
-                one.name, one.utilisation_ppm / 1e6,
+                one.name,
+                one.utilisation_ppm / 1e6,
                 None if one.asked_of_total_ppm is None else one.asked_of_total_ppm / 1e6,
             )
             for one in demand.resources
         ),
-    )  # fmt: skip
+    )
 
 
 def from_a_server(request: Request) -> Services:

@@ -1,6 +1,6 @@
-"""How full a pool is, what is asked of it and what is missing: for operators all of it, for others their own part.
+"""The load of a pool: for operators all of it, for others their own part.
 
-Also the calls between server nodes that bring it here from the pool's leader.
+Also the calls between server nodes, by which it comes from the pool's leader.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LIMIT = 16 * 1024 * 1024
 @router.get("/{name}/load")
 @described(PoolLoadDocument)
 async def get_pool_load(request: Request, name: str) -> Response:
-    """Utilisation, peak state and the caller's share; for operators also lanes, tenants, nodes and what is missing."""
+    """Utilisation, peak state and the caller's share; for operators also lanes, tenants, nodes and missing nodes."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     pool = services.membership.pools.get(name)

@@ -1,4 +1,4 @@
-"""Logs: what a task printed, stored or as it comes."""
+"""The output of tasks, stored or followed."""
 
 from __future__ import annotations
 
@@ -46,10 +46,7 @@ MOST_TAIL = 1_000_000
     ),
 )
 async def get_log(request: Request, task: str) -> Response:
-    """The stored output of the latest attempt (or `attempt=N`), as bytes; with `follow=true`, live, as JSON lines.
-
-    `stream=stdout|stderr`, `since=10m` or a time, `tail=N` lines, `after=N` the last chunk seen.
-    """
+    """The stored output of an attempt as text; with `follow=true` the live output as JSON lines, attempt by attempt."""
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
     number = task_id(task)
@@ -70,7 +67,7 @@ async def get_log(request: Request, task: str) -> Response:
     if follow:
         lines = _follow(services, caller, wanted, beginning, with_progress=with_progress)
         return StreamingResponse(lines, media_type="application/x-ndjson")
-    # The first page before the answer begins: what is in the way then has a status of its own.
+    # The first page is read before the answer begins, so that a problem still has its own status.
     first = await _page(services, caller, wanted, beginning.after)
     chunks = _stored(services, caller, wanted, first, beginning.skip_bytes)
     return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
@@ -105,7 +102,7 @@ async def _stored(
 async def _follow(
     services: Services, caller: Caller, wanted: LogQuery, beginning: Beginning, *, with_progress: bool
 ) -> AsyncIterator[bytes]:
-    """Chunks as they are stored, attempt after attempt, then how it ended. Trouble ends the stream: clients resume."""
+    """Chunks as they are stored, attempt by attempt, then the end. A problem ends the stream: clients resume."""
     number, attempt = wanted.task, wanted.attempt
     after, skip = beginning.after, beginning.skip_bytes
     said_at = None
@@ -135,7 +132,7 @@ async def _follow(
             if latest > attempt:
                 attempt, after, skip = attempt + 1, -1, 0
             elif row["live_state"] is None and row["final_state"] is not None:
-                if not page.chunks:  # read once more after the end was seen: nothing is missing
+                if not page.chunks:  # read again after the end was seen, so no chunk is missing
                     yield _end(row)
                     return
             else:

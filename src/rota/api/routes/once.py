@@ -1,4 +1,4 @@
-"""Effects that must not happen twice: for clients with their own key, and for running tasks through their agent."""
+"""Effects that must not happen twice: for clients with a token, and for running tasks through their agent."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _LEASE_MS = (1_000, 86_400_000)
 
 
 class OnceRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Without `result`: may I do it? With it: it is done. `release`: it was not done after all."""
+    """Without `result` a claim; with it a record that the effect is done. `release` gives a claim up."""
 
     key: str
-    claim: str | None = None  # the caller's own token; made by the server when a claim has none
-    lease: float | int | str = 60  # how long the claim holds
+    claim: str | None = None  # chosen by the caller, else by the server
+    lease: float | int | str = 60  # how long the claim is valid
     result: msgspec.Raw = msgspec.Raw(b"")
     release: bool = False
 
@@ -40,9 +40,11 @@ class OnceRequest(msgspec.Struct, forbid_unknown_fields=True):
 @router.post("/v1/once", status_code=201)
 @described(OnceDocument, also={200: (OnceDocument, "It was done before, or the claim was released.")}, body=OnceRequest)
 async def do_once(request: Request) -> Response:
-    """201: you are the first (do it, then send the result), or recorded. 200: it was done, with this result.
+    """Claims an effect, records its result, or releases the claim.
 
-    409 `once-claimed`: another is doing it, ask again later; 409 `claim-lost`: your claim lapsed and another has it.
+    201: the caller is the first, or the result is recorded. 200: it was done before, with this result.
+    409 `once-claimed`: another client is doing it; ask again later. 409 `claim-lost`: the claim expired and another
+    client has it.
     """
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, OnceRequest, limit=_MOST_BODY_BYTES)
@@ -73,9 +75,12 @@ async def do_once(request: Request) -> Response:
             raise conflict("claim-lost", f"the claim on {wanted.key[:80]!r} lapsed, and another has it now")
         case Taken():
             raise Problem(
-                "once-claimed", status=409, title="Conflict", retry_after_seconds=found.retry_after_seconds,
+                "once-claimed",
+                status=409,
+                title="Conflict",
+                retry_after_seconds=found.retry_after_seconds,
                 detail=f"another is doing {wanted.key[:80]!r} right now; ask again",
-            )  # fmt: skip
+            )
 
 
 def _check(wanted: OnceRequest, result: bytes) -> int:
@@ -110,14 +115,14 @@ class _Value(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _json_of(text: str) -> bytes:
-    """A result that came as text, held to the same rules as any body."""
+    """A result that came as text, checked by the same rules as a body."""
     return bytes(decode(b'{"value":%s}' % text.encode(), _Value).value) if text else b""
 
 
 @router.post("/v1/worker/once")
 @described(OnceAnswer, body=OnceAsk)
 async def do_once_for_task(request: Request) -> Response:
-    """As `/v1/once`, on behalf of an attempt that runs; its tenant is the attempt's, whoever's the worker's key is."""
+    """As `/v1/once`, for a running attempt, in the tenant of the attempt."""
     services, _ = await authorise(request, Scope.WORK)
     ask = await read_json(request, OnceAsk, limit=_MOST_BODY_BYTES)
     result = _json_of(ask.result)

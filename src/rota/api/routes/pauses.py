@@ -1,4 +1,4 @@
-"""Holding tasks back, and letting them go on. A pause stops what runs, too; a hold is for what waits, and says why."""
+"""Pause and resume, hold and release. A pause also stops a running task; a hold is for waiting tasks, with a reason."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ReleaseManyRequest(msgspec.Struct, forbid_unknown_fields=True):
 @router.post("/{task}/pause")
 @described(PauseAnswer)
 async def pause_task(request: Request, task: str) -> Response:
-    """Holds a waiting task back; asks a running one to save and stop. `pausing` while it has not stopped yet."""
+    """Pauses a waiting task; asks a running one to save and stop. `pausing` until it has stopped."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     async with services.database.engine() as connection:
@@ -60,7 +60,7 @@ async def pause_task(request: Request, task: str) -> Response:
 @router.post("/{task}/resume")
 @described(PauseAnswer)
 async def resume_task(request: Request, task: str) -> Response:
-    """Lets a paused task go on from its checkpoint, with the tolerance it had left. Harmless if it was not paused."""
+    """Resumes a paused task from its checkpoint, with the tolerance that it had left. Harmless if it is not paused."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     async with services.database.engine() as connection:
@@ -77,7 +77,7 @@ async def resume_task(request: Request, task: str) -> Response:
 @router.post("/{task}/hold")
 @described(PauseAnswer, body=HoldRequest)
 async def hold_task(request: Request, task: str) -> Response:
-    """Holds a waiting task back until it is released, with a reason for whoever looks. 409 once it runs."""
+    """Holds a waiting task until it is released, for a reason. 409 if it runs."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     await hold(services, caller, [number], await read_reason(request))
@@ -92,14 +92,14 @@ async def hold_task(request: Request, task: str) -> Response:
 @router.post("/{task}/release")
 @described(PauseAnswer)
 async def release_task(request: Request, task: str) -> Response:
-    """Lets a held task go on, with the tolerance it had left. Harmless if it was not held."""
+    """Releases a held task, with the tolerance that it had left. Harmless if it is not held."""
     return await resume_task(request, task)
 
 
 @router.post("/hold")
 @described(HoldAnswer, body=HoldManyRequest)
 async def hold_tasks(request: Request) -> Response:
-    """Holds many back; those that can't be are named with what they are."""
+    """Holds waiting tasks; the others are refused with their state."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, HoldManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(wanted.ids)
@@ -111,7 +111,7 @@ async def hold_tasks(request: Request) -> Response:
 @router.post("/release")
 @described(HoldAnswer, body=ReleaseManyRequest)
 async def release_tasks(request: Request) -> Response:
-    """Lets many go on; those that have ended, or never were, are named."""
+    """Releases held tasks; ended and unknown ones are refused."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, ReleaseManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(wanted.ids)
@@ -126,7 +126,7 @@ async def read_reason(request: Request) -> str:
 
 
 async def hold(services: Services, caller: Caller, ids: list[int], reason: str) -> list[int]:
-    """Which of them waited, and do so no more."""
+    """Holds waiting tasks; returns those that are held now and were not before."""
     reason = reason.strip()
     if len(reason) > LONGEST_REASON or not (reason.isprintable() or not reason):
         detail = f"a reason is one line of at most {LONGEST_REASON} characters"
@@ -140,7 +140,7 @@ async def hold(services: Services, caller: Caller, ids: list[int], reason: str) 
 
 
 async def release(services: Services, caller: Caller, ids: list[int]) -> list[int]:
-    """Which of them were held back, and are no more."""
+    """Releases held tasks; returns those that were held."""
     async with services.database.engine() as connection:
         released = await resume_tasks(connection, ids, caller.tenant_id)
     for one in released:
@@ -155,9 +155,9 @@ async def _many(
     right: frozenset[State],
     now: frozenset[int] = frozenset(),
 ) -> tuple[list[int], list[RefusedTask]]:
-    """Which of the tasks are as they were asked to be, and what the others are.
+    """The tasks in one of the states `right`, and refusals for the others.
 
-    `now`: those that have just become so, whatever came after: one that was released may have run and ended by now.
+    `now`: tasks that were just changed and count as right; a released task may have run and ended already.
     """
     async with services.database.engine() as connection:
         live = await cancel_and_rerun.live_states(connection, ids, caller.tenant_id)

@@ -29,7 +29,7 @@ _LIMIT = 64 * 1024
 
 
 class PoolChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Fields left out stay as they are, or as a new pool has them; null lifts the limit."""
+    """Absent fields stay as they are, or have the defaults of a new pool; null: no limit."""
 
     elastic: bool | UnsetType = UNSET
     peak_percent: int | UnsetType = UNSET
@@ -45,6 +45,7 @@ class PoolRequest(PoolChange, forbid_unknown_fields=True, kw_only=True):
 @router.get("")
 @described(PoolList)
 async def list_pools(request: Request) -> Response:
+    """All pools."""
     services, _ = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
@@ -55,6 +56,7 @@ async def list_pools(request: Request) -> Response:
 @router.get("/{name}")
 @described(PoolDocument)
 async def get_pool(request: Request, name: str) -> Response:
+    """One pool, by name."""
     services, _ = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
@@ -64,7 +66,7 @@ async def get_pool(request: Request, name: str) -> Response:
 @router.post("", status_code=201)
 @described(PoolDocument, body=PoolRequest)
 async def add_pool(request: Request) -> Response:
-    """Makes a pool. Workers may join it, and tasks name it, within a few seconds."""
+    """Makes a pool. Workers can join it and tasks name it within a few seconds."""
     services, caller = await authorise(request, Scope.ADMIN)
     wanted = await read_json(request, PoolRequest, limit=_LIMIT)
     faults = FaultList()
@@ -81,6 +83,7 @@ async def add_pool(request: Request) -> Response:
 @router.patch("/{name}")
 @described(PoolDocument, body=PoolChange)
 async def change_pool(request: Request, name: str) -> Response:
+    """Changes the rules of a pool."""
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, PoolChange, limit=_LIMIT)
     async with services.database.engine() as connection:
@@ -93,13 +96,14 @@ async def change_pool(request: Request, name: str) -> Response:
 @router.post("/{name}/pause")
 @described(PoolDocument)
 async def pause_pool(request: Request, name: str) -> Response:
-    """Nothing new starts in the pool; what runs goes on. Tasks are still taken, and wait."""
+    """Starts no more tasks in the pool. Running tasks go on; new ones are accepted, and wait."""
     return await _pause(request, name, paused=True)
 
 
 @router.post("/{name}/resume")
 @described(PoolDocument)
 async def resume_pool(request: Request, name: str) -> Response:
+    """Starts tasks in the pool again."""
     return await _pause(request, name, paused=False)
 
 

@@ -1,4 +1,4 @@
-"""`POST /v1/tasks/preview`: would it be accepted, where would it fit, when would it start. Nothing is stored."""
+"""Previews: whether a submission would be accepted, and where and when it would start. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_PARENTS = 10
 @router.post("/preview")
 @described(PreviewDocument, body=TaskRequest | BatchRequest)
 async def preview_tasks(request: Request) -> Response:
-    """What would become of a submission: the body is one task's, or a batch's. Refused exactly as that would be."""
+    """What a submission of this task or batch would meet. A malformed body is refused as by the submission."""
     services, caller = await authorise(request, Scope.WRITE)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     requests, single = _requests(body)
@@ -42,9 +42,15 @@ async def preview_tasks(request: Request) -> Response:
         arrays = expanded(requests[0]) if single else expanded_nodes(requests, ())
         requests, single = arrays.tasks, False
     found = await preview(
-        services.admission, services.database, caller, requests,
-        key=request.headers.get("idempotency-key"), body=body, single=single, arrays=arrays,
-    )  # fmt: skip
+        services.admission,
+        services.database,
+        caller,
+        requests,
+        key=request.headers.get("idempotency-key"),
+        body=body,
+        single=single,
+        arrays=arrays,
+    )
     return answer(await _preview(services, caller, found))
 
 
@@ -52,7 +58,7 @@ def _requests(body: bytes) -> tuple[list[TaskRequest], bool]:
     try:
         is_batch = "tasks" in msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
-        is_batch = False  # the strict decoder says what is wrong with it
+        is_batch = False  # the strict decoder reports the fault
     if not is_batch:
         return [decode(body, TaskRequest)], True
     batch = decode(body, BatchRequest)
@@ -84,7 +90,7 @@ async def _preview(services: Services, caller: Caller, found: Preview) -> Previe
 
 
 async def _explained(services: Services, groups: list[Group]) -> list[Explanation]:
-    """What the leaders make of those that would be ready; each pool's leader is asked once."""
+    """Explanations from the leaders for tasks that would be ready; the leader of each pool is asked once."""
     probes: dict[int, list[tuple[int, Probe]]] = {}
     found: list[Explanation] = []
     for index, group in enumerate(groups):
@@ -100,7 +106,7 @@ async def _explained(services: Services, groups: list[Group]) -> list[Explanatio
 
 
 def _without_leader(group: Group) -> Explanation:
-    """What is known of it without asking anybody."""
+    """The explanation without a leader."""
     if group.state is State.BLOCKED:
         if not group.after:
             return Explanation(reason="blocked", sentence="it would wait for other tasks of the request first")
@@ -110,14 +116,16 @@ def _without_leader(group: Group) -> Explanation:
         return Explanation(reason="blocked", sentence=f"it would wait for task{some} {shown}{more} first")
     if group.state is State.DELAYED and group.not_before is not None:
         return Explanation(
-            reason="delayed", sentence=f"it would start not before {instant(group.not_before)}",
-            estimated_start_us=to_us(group.not_before), basis="its-time",
-        )  # fmt: skip
+            reason="delayed",
+            sentence=f"it would start not before {instant(group.not_before)}",
+            estimated_start_us=to_us(group.not_before),
+            basis="its-time",
+        )
     return Explanation(reason="leader-unreachable", sentence="the pool's leader can't be asked right now")
 
 
 async def _limits(services: Services, caller: Caller, groups: list[Group]) -> list[MetLimit]:
-    """The plan's limits on what runs at once that the request would meet, with what runs already."""
+    """The limits of the plan on running tasks that the request would reach, with the present usage."""
     plan = caller.plan
     async with services.database.engine() as connection:
         usage = await reading.read_usage(connection, caller.tenant_id, up_to=MOST_COUNTED)

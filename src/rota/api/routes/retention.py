@@ -1,4 +1,4 @@
-"""How long things are kept: read by all, changed by operators of the whole."""
+"""How long ended tasks, logs, events and deliveries are kept. Administrators change it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIMIT = 64 * 1024
 
 
 class RetentionChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Days after the end; fields left out stay as they are, null keeps for ever."""
+    """Days after the end. Absent fields stay as they are; null: for ever."""
 
     tasks_days: int | UnsetType | None = UNSET
     logs_days: int | UnsetType | None = UNSET
@@ -36,6 +36,7 @@ class RetentionChange(msgspec.Struct, forbid_unknown_fields=True):
 @router.get("")
 @described(RetentionDocument)
 async def get_retention(request: Request) -> Response:
+    """How many days ended tasks, logs, events and deliveries are kept."""
     services, _ = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
@@ -45,6 +46,7 @@ async def get_retention(request: Request) -> Response:
 @router.patch("")
 @described(RetentionDocument, body=RetentionChange)
 async def change_retention(request: Request) -> Response:
+    """Changes how many days they are kept."""
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, RetentionChange, limit=_LIMIT)
     given = {name: days for name, days in msgspec.structs.asdict(change).items() if days is not UNSET}

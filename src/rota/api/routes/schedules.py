@@ -1,8 +1,7 @@
-"""Schedules: make, read, edit with the version read, pause, resume, run now, skip, look ahead, look back, backfill."""
+"""Schedules: make, read, edit, pause, resume, run now, skip, list past and next runs, backfill."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from msgspec import UNSET
 from rota.admit.admission import artifacts_of
 from rota.api.answers import answer, instant
 from rota.api.described import IF_MATCH, LIMIT, TEXT, Parameter, described, read_query, whole
-from rota.api.requests import limit_of, read_json, whole_number
+from rota.api.requests import if_match, limit_of, read_json, whole_number
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.schedules import (
@@ -48,17 +47,16 @@ from rota.timetable.runs import Made
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 
 MOST_OF_A_TENANT = 10_000
-MOST_LOOKED_AT = 20_000  # tasks whose states a page of history tells of
+MOST_LOOKED_AT = 20_000  # tasks whose states are read for a page of the history
 _SMALL_BODY = 64 * 1024
 _FORGOTTEN_AT_ONCE = 5_000
-_IF_MATCH = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
 _FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 @router.post("", status_code=201)
 @described(ScheduleDocument, body=ScheduleRequest)
 async def add_schedule(request: Request) -> Response:
-    """Makes a schedule. Its first run is at its first instant from now on."""
+    """Makes a schedule. Its first run is at its first instant after now."""
     services, caller = await authorise(request, Scope.WRITE)
     body = await read_json(request, ScheduleRequest, limit=services.settings.body_limit_bytes)
     faults = FaultList()
@@ -66,15 +64,18 @@ async def add_schedule(request: Request) -> Response:
         if getattr(body, field) is not UNSET:
             faults.add(field, "unknown-field", f"{field} is for edits; a new schedule has none")
     blank = Schedule(
-        tenant=caller.tenant_id, name=check_name(body.name, faults), user=caller.user,
-        rule=Rule(RuleKind.AT, ""), request="",
-    )  # fmt: skip
+        tenant=caller.tenant_id,
+        name=check_name(body.name, faults),
+        user=caller.user,
+        rule=Rule(RuleKind.AT, ""),
+        request="",
+    )
     now = services.facts.now()
     wanted = applied(body, blank, now=now, new=True, faults=faults)
     if faults.faults:
         raise invalid(faults.faults[:100])
     artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
-    # The engine's rights: artifacts are locked, which no tenant's role may.
+    # With the engine's rights, because a tenant's role must not lock artifacts.
     async with services.database.engine() as connection, connection.transaction():
         if await schedules.count_schedules(connection, caller.tenant_id) >= MOST_OF_A_TENANT:
             raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} schedules")])
@@ -92,7 +93,7 @@ async def add_schedule(request: Request) -> Response:
 @router.get("")
 @described(SchedulePage, query=(LIMIT, Parameter("after", TEXT, "The last name of the page before.")))
 async def list_schedules(request: Request) -> Response:
-    """The tenant's schedules by name; go on with `after` the last name of a page."""
+    """The schedules of the tenant, by name."""
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
     limit, after = limit_of(query), query.get("after", "")
@@ -118,7 +119,10 @@ async def get_schedule(request: Request, name: str) -> Response:
 @router.patch("/{name}")
 @described(ScheduleDocument, body=ScheduleRequest, headers=(IF_MATCH,))
 async def edit_schedule(request: Request, name: str) -> Response:
-    """Changes what is given. Needs the version read (If-Match or `version`): 428 without, 412 if it has changed."""
+    """Changes the given fields.
+
+    Needs the version that was read, in If-Match or `version`: 428 without it, 412 if the schedule has changed since.
+    """
     services, caller = await authorise(request, Scope.WRITE)
     body = await read_json(request, ScheduleRequest, limit=services.settings.body_limit_bytes)
     if body.name is not UNSET and body.name != name:
@@ -144,7 +148,7 @@ async def edit_schedule(request: Request, name: str) -> Response:
 @router.delete("/{name}", status_code=204)
 @described(None)
 async def remove_schedule(request: Request, name: str) -> Response:
-    """Removes a schedule and its history. Tasks it made stay, and go on."""
+    """Removes a schedule and its history. Its tasks stay, and go on."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
         await schedules.delete_schedule(held.connection, held.schedule)
@@ -158,7 +162,7 @@ async def remove_schedule(request: Request, name: str) -> Response:
 @router.post("/{name}/pause")
 @described(ScheduleDocument)
 async def pause_schedule(request: Request, name: str) -> Response:
-    """No runs until it is resumed; instants that pass meanwhile are skipped."""
+    """Pauses a schedule. Instants that pass until it is resumed are skipped."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
         changed = await owner_edits.pause(held.connection, held.schedule)
@@ -169,7 +173,7 @@ async def pause_schedule(request: Request, name: str) -> Response:
 @router.post("/{name}/resume")
 @described(ScheduleDocument)
 async def resume_schedule(request: Request, name: str) -> Response:
-    """Goes on with the next instant from now."""
+    """Resumes a schedule with its next instant."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
         changed = await owner_edits.resume(held.connection, held.schedule, held.now)
@@ -181,7 +185,7 @@ async def resume_schedule(request: Request, name: str) -> Response:
 @router.post("/{name}/skip-next")
 @described(ScheduleDocument)
 async def skip_next_run(request: Request, name: str) -> Response:
-    """The next instant is skipped, on record."""
+    """Skips the next instant; the skip is in the history."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
         changed = await owner_edits.skip_next(held.connection, held.schedule, caller.user)
@@ -192,7 +196,7 @@ async def skip_next_run(request: Request, name: str) -> Response:
 @router.post("/{name}/run", status_code=201)
 @described(OccurrenceDocument, also={200: (OccurrenceDocument, "Nothing was started; `skipped` is the reason.")})
 async def run_schedule(request: Request, name: str) -> Response:
-    """A run now, beside those of the rule; the overlap policy may skip it (200 with the reason)."""
+    """Starts a run now, besides those of the rule. The overlap policy may skip it: 200 with the reason."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
         occurrence, made = await owner_edits.run_now(held.connection, services.runs, held.schedule, held.now)
@@ -204,7 +208,7 @@ async def run_schedule(request: Request, name: str) -> Response:
 @router.post("/{name}/backfill", status_code=201)
 @described(Backfilled, body=BackfillRequest)
 async def backfill_schedule(request: Request, name: str) -> Response:
-    """Runs for all past instants from `from` to before `to` that had none."""
+    """Starts runs for all past instants from `from` to before `to` that had none."""
     services, caller = await authorise(request, Scope.WRITE)
     body = await read_json(request, BackfillRequest, limit=_SMALL_BODY)
     faults = FaultList()
@@ -227,7 +231,7 @@ async def backfill_schedule(request: Request, name: str) -> Response:
 @router.get("/{name}/next")
 @described(NextRuns, query=(Parameter("n", whole(1, 1_000), "How many; 10 by default."),))
 async def list_next_runs(request: Request, name: str) -> Response:
-    """The next `n` instants, as things stand."""
+    """The next instants."""
     services, caller = await authorise(request, Scope.READ)
     amount = whole_number(read_query(request), "n", default=10, least=1, most=1_000)
     one = await _read(services, caller, name)
@@ -243,9 +247,9 @@ async def list_next_runs(request: Request, name: str) -> Response:
     ),
 )
 async def list_occurrences(request: Request, name: str) -> Response:
-    """Runs and skips, newest first, each run with its status; go on with `before` the last instant of a page.
+    """Runs and skips, newest first, each run with its status.
 
-    The status is of all tasks of a run, and of their retries. On a page of very many tasks the older runs have none.
+    The status is that of all tasks of a run and their retries; null for older runs on a page of very many tasks.
     """
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
@@ -266,7 +270,7 @@ async def list_occurrences(request: Request, name: str) -> Response:
 
 
 def _looked_at(rows: Sequence[Occurrence]) -> list[int]:
-    """The tasks of the newest runs, of as many whole runs as a page has time for."""
+    """The tasks of the newest runs, up to a limit; only whole runs."""
     found: list[int] = []
     for row in rows:
         if len(found) + len(row.tasks or ()) > MOST_LOOKED_AT:
@@ -292,7 +296,7 @@ class _Held:
 
 @asynccontextmanager
 async def _held(services: Services, caller: Caller, name: str) -> AsyncIterator[_Held]:
-    """The schedule, locked until the block ends. The engine's rights: runs are copied, which no tenant's role may."""
+    """The schedule, locked until the block ends; with the engine's rights, because no tenant may copy runs."""
     _checked(name)
     async with services.database.engine() as connection:
         async with connection.transaction():
@@ -318,17 +322,12 @@ def _checked(name: str) -> str:
 
 
 def _version(request: Request, body: ScheduleRequest) -> int | None:
-    header = request.headers.get("if-match")
-    if header is None:
-        return None if body.version is UNSET else body.version
-    match = _IF_MATCH.match(header)
-    if match is None:
-        raise invalid([Fault("/If-Match", "out-of-range", f"{header[:40]!r} is not a version; send the one you read")])
-    return int(match[1])
+    version = if_match(request)
+    return version if version is not None or body.version is UNSET else body.version
 
 
 async def _check_tasks(services: Services, caller: Caller, wanted: Schedule, *, single: bool) -> tuple[bytes, ...]:
-    """Its tasks must be such as could be submitted now. The artifacts they name."""
+    """Refuses tasks that could not be submitted now; returns the artifacts that they name."""
     try:
         work = work_of(wanted, services.facts.of(caller))
         _, drafts = await services.admission.draft(caller, work.tasks, key=None, single=single, arrays=work.arrays)
@@ -372,7 +371,7 @@ def _schedule(one: Schedule) -> ScheduleDocument:
     work = msgspec.json.decode(one.request)
     tasks = work["tasks"]
     for task in tasks:
-        if "env" in task:  # values may be nobody else's business
+        if "env" in task:  # values may be private
             task["env"] = sorted(task["env"])
     state = "paused" if one.paused else "ended" if one.next_at is None else "active"
     return ScheduleDocument(

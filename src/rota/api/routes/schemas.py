@@ -1,4 +1,4 @@
-"""`GET /v1/schemas/rota.yaml.json`: the JSON Schema of manifests, for editors. Open to all: it holds no secret."""
+"""The JSON Schema of manifests, for editors. It needs no token."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ _TEXT = schema_text()
 @router.get("/rota.yaml.json")
 @described(Media("application/schema+json", {"type": "object"}))
 async def get_manifest_schema() -> Response:
-    """What may stand in a `rota.yaml`."""
+    """The JSON Schema of a `rota.yaml`."""
     return Response(_TEXT, media_type="application/schema+json", headers={"cache-control": "public, max-age=3600"})

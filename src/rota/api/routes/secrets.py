@@ -1,6 +1,6 @@
-"""Secrets of a tenant: set, list, remove; and, for operators of the whole, rotate the master key.
+"""Secrets of a tenant: set, list, remove; and for administrators, rotate the master key.
 
-Values come in and never go out: no route answers one, and no refusal repeats what it was sent.
+No answer contains a value, and no refusal repeats the body.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 router = APIRouter(prefix="/v1", tags=["secrets"])
 
 MOST_OF_A_TENANT = 1_000
-_BODY_LIMIT = 8 * MOST_VALUE_BYTES  # JSON may write a byte as six
+_BODY_LIMIT = 8 * MOST_VALUE_BYTES  # JSON may need six bytes for one
 _ROTATED_AT_ONCE = 200
 _MOST_NAMED = 100
 
@@ -43,7 +43,7 @@ class SecretValue(msgspec.Struct, forbid_unknown_fields=True):
 @router.put("/secrets/{name}")
 @described(SecretDocument, also={201: (SecretDocument, "The secret is new.")}, body=SecretValue)
 async def set_secret(request: Request, name: str) -> Response:
-    """Makes a secret, or gives it a new value: for attempts that start from now on."""
+    """Makes a secret, or gives it a new value, for attempts that start from now on."""
     services, caller = await authorise(request, Scope.WRITE)
     keyring = _keyring(services)
     _check_name(name)
@@ -65,7 +65,7 @@ async def set_secret(request: Request, name: str) -> Response:
 @router.get("/secrets")
 @described(SecretList)
 async def list_secrets(request: Request) -> Response:
-    """Names, and who set them when. Never values."""
+    """The secrets of the tenant: who set each and when, never its value."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     _keyring(services)
@@ -77,7 +77,7 @@ async def list_secrets(request: Request) -> Response:
 @router.delete("/secrets/{name}", status_code=204)
 @described(None)
 async def remove_secret(request: Request, name: str) -> Response:
-    """Removes a secret. Attempts that run keep what they got; those that start later are refused."""
+    """Removes a secret. Running attempts keep its value; tasks that start later fail without it."""
     services, caller = await authorise(request, Scope.WRITE)
     _keyring(services)
     if name_trouble(name) is not None:
@@ -88,16 +88,19 @@ async def remove_secret(request: Request, name: str) -> Response:
         raise not_found("secret")
     async with services.database.engine() as connection:
         await tenants.audit(
-            connection, tenant=caller.tenant_id, user=caller.user, action="secret.remove",
+            connection,
+            tenant=caller.tenant_id,
+            user=caller.user,
+            action="secret.remove",
             target=f"{caller.tenant}/{name}",
-        )  # fmt: skip
+        )
     return Response(status_code=204)
 
 
 @router.post("/secret-keys/rotate")
 @described(Rotation)
 async def rotate_master_key(request: Request) -> Response:
-    """Wraps the data keys of all tenants' secrets with the first master key. Values stay as they are."""
+    """Wraps the data keys of all tenants' secrets with the first master key. Values do not change."""
     services, caller = await authorise(request, Scope.ADMIN)
     read_query(request)
     keyring = _keyring(services)
@@ -122,7 +125,7 @@ async def rotate_master_key(request: Request) -> Response:
 
 
 async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[tuple[Place, str]]]:
-    """How many were done, and those that can't be. Others may set and remove secrets meanwhile."""
+    """How many were rewrapped, and which failed. Secrets may be set and removed meanwhile."""
     rewrapped = 0
     failed: list[tuple[Place, str]] = []
     after = Place(0, "")
@@ -146,10 +149,12 @@ async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[t
 def _keyring(services: Services) -> Keyring:
     if services.secret_keys is None:
         raise Problem(
-            "secrets-unavailable", status=503, title="No secrets here",
+            "secrets-unavailable",
+            status=503,
+            title="No secrets here",
             detail="this server node has no master key for secrets; its operator sets secrets_key "
             "(ROTA_SECRETS_KEY_FILE, or rota serve --secrets-key FILE)",
-        )  # fmt: skip
+        )
     return services.secret_keys.keyring()
 
 
@@ -165,7 +170,7 @@ async def _value(request: Request) -> str:
     except Problem as problem:
         if problem.status not in (400, 422):
             raise
-        # The usual refusals quote what was wrong. Here that may be the secret.
+        # The usual refusals quote the fault, which may be the secret here.
         detail = 'the body must be {"value": "…"}, a JSON string; what came is not repeated here'
         faults = tuple(Fault("/value", fault.code, detail) for fault in problem.faults[:1])
         raise Problem(problem.slug, status=problem.status, title=problem.title, detail=detail, faults=faults) from None

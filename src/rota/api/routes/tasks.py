@@ -1,4 +1,4 @@
-"""Tasks: submit, read, list, wait, cancel, run again."""
+"""Tasks: list, read, wait, cancel, run again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
-from rota.admit.body import decode
-from rota.admit.judge.arrays import expanded
 from rota.api.answers import answer, array_of, attempt_of, outcome_of, output_of, summary_of, task_of
 from rota.api.described import (
     CURSOR,
     GRAPH,
-    IDEMPOTENCY_KEY,
     LIMIT,
     NAME,
     SCHEDULE,
@@ -34,8 +31,6 @@ from rota.api.requests import (
     check_scope,
     limit_of,
     number_of,
-    parent_of,
-    read_body,
     read_json,
     seconds_of,
     task_id,
@@ -48,14 +43,11 @@ from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, Refu
 from rota.model.answers.tasks import (
     AttemptList,
     EndedTask,
-    Submitted,
-    SubmittedBatch,
     TaskDocument,
     TaskPage,
     WaitAnswer,
 )
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
-from rota.model.request.task_request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller, Scope
 from rota.store import cancel_and_rerun, graphs, listing, reading
@@ -70,7 +62,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 MOST_WAIT_SECONDS = 30
 MOST_IDS = 10_000
-_TELLS_APART = {"state", "status", "tag", "graph", "worker"}
+_OF_SINGLE_TASKS = {"state", "status", "tag", "graph", "worker"}
 _SMALL_BODY = 4 * 1024 * 1024
 
 
@@ -81,65 +73,6 @@ class IdsRequest(msgspec.Struct, forbid_unknown_fields=True):
 class WaitRequest(msgspec.Struct, forbid_unknown_fields=True):
     ids: list[int]
     timeout: float = 20.0
-
-
-# ---- submit ------------------------------------------------------------------------------------------------------
-
-
-@router.post("", status_code=201)
-@described(
-    Submitted,
-    also={200: (Submitted, "The idempotency key was used before for the same task.")},
-    body=TaskRequest,
-    headers=(IDEMPOTENCY_KEY,),
-)
-async def submit_task(request: Request) -> Response:
-    """Submits one task. 201 means it is durable; 200 that its idempotency key had been used for the same task."""
-    services, caller = await authorise(request, Scope.WRITE)
-    body = await read_body(request, limit=services.settings.body_limit_bytes)
-    task = decode(body, TaskRequest)
-    if task.array is not None or task.items:
-        return await _submit_array(services, caller, request, task, body)
-    admitted = await services.admission.submit(
-        caller, [task], key=request.headers.get("idempotency-key"), body=body, single=True, parent=parent_of(request)
-    )
-    created = not admitted.replayed
-    state = admitted.rows[0].state.label if created else LEFT_OUT
-    document = Submitted(id=admitted.ids[0], created=created, state=state, array=LEFT_OUT)
-    return answer(document, 201 if created else 200)
-
-
-async def _submit_array(
-    services: Services, caller: Caller, request: Request, task: TaskRequest, body: bytes
-) -> Response:
-    """Many of one task: a graph of its own, whose id is the array's."""
-    if task.ref is not None or task.idempotency_key is not None:
-        raise invalid([Fault("/array", "invalid-command", "an array has no ref, and its key is the request's header")])
-    arrays = expanded(task)
-    admitted = await services.admission.submit(
-        caller, arrays.tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph="",
-        arrays=arrays,
-    )  # fmt: skip
-    assert admitted.graph is not None, "an array is a graph"
-    state = admitted.rows[0].state.label if admitted.rows else LEFT_OUT
-    document = Submitted(id=admitted.graph, created=not admitted.replayed, array=len(admitted.ids), state=state)
-    return answer(document, 200 if admitted.replayed else 201)
-
-
-@router.post("/batch", status_code=201)
-@described(SubmittedBatch, body=BatchRequest, headers=(IDEMPOTENCY_KEY,))
-async def submit_batch(request: Request) -> Response:
-    """Submits up to 10,000 tasks, all or none of them. `after` may name `ref`s inside the batch."""
-    services, caller = await authorise(request, Scope.WRITE)
-    body = await read_body(request, limit=services.settings.body_limit_bytes)
-    batch = decode(body, BatchRequest)
-    if not 1 <= len(batch.tasks) <= MAX_BATCH:
-        raise invalid([Fault("/tasks", "out-of-range", f"a batch has 1 to {MAX_BATCH} tasks, not {len(batch.tasks)}")])
-    admitted = await services.admission.submit(
-        caller, batch.tasks, key=request.headers.get("idempotency-key"), body=body, single=False,
-        parent=parent_of(request),
-    )  # fmt: skip
-    return answer(SubmittedBatch(ids=admitted.ids, replayed=admitted.replayed), 201)
 
 
 # ---- read --------------------------------------------------------------------------------------------------------
@@ -168,12 +101,7 @@ async def submit_batch(request: Request) -> Response:
     ),
 )
 async def list_tasks(request: Request) -> Response:
-    """The tenant's tasks, newest first.
-
-    Filters: state, status, name, tag (k:v), schedule, graph, worker, user, since and until (when it was submitted: 10m
-    or a time), and for administrators tenant. A page may have fewer tasks than asked for, and still a `next`.
-    `fold=arrays`: each array is one, unless a state, status, tag, graph or worker is asked for.
-    """
+    """The tasks of the tenant, newest first. A page may be short, or empty, and still have a `next`."""
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
     limit = limit_of(query)
@@ -181,7 +109,7 @@ async def list_tasks(request: Request) -> Response:
     states = _states(query.get("state"), query.get("status"))
     fold = _fold(query)
     tenant = await tenant_named(services, caller, query.get("tenant"))
-    # The running ones are few and known to the leaders; in the queue they may hide behind millions that wait.
+    # The leaders know the running tasks, which are few; the queue may have millions of waiting ones before them.
     running = await all_running(services, tenant) if states == [State.RUNNING] else None
     async with services.database.tenant(tenant) as connection:
         schedule, worker = query.get("schedule"), query.get("worker")
@@ -203,15 +131,19 @@ async def list_tasks(request: Request) -> Response:
         arrays = Page([], None)
         if fold:
             alike = GraphFilter(
-                name=wanted.name, schedule=wanted.schedule, user=wanted.user, since=wanted.since, until=wanted.until,
+                name=wanted.name,
+                schedule=wanted.schedule,
+                user=wanted.user,
+                since=wanted.since,
+                until=wanted.until,
                 arrays=True,
-            )  # fmt: skip
+            )
             arrays = await graphs.list_graphs(
                 connection, tenant, alike, before=before, limit=limit, from_id=page.next or 0
             )
     found = {row["id"]: summary_of(row) for row in page.rows}
     found |= {row["id"]: array_of(row) for row in arrays.rows}
-    looked = max(page.next or 0, arrays.next or 0)  # as far as both have looked
+    looked = max(page.next or 0, arrays.next or 0)  # as far as both have read
     ids = sorted((number for number in found if number >= looked), reverse=True)
     following = ids[limit - 1] if len(ids) > limit else looked or None
     return answer(
@@ -223,11 +155,11 @@ async def list_tasks(request: Request) -> Response:
 
 
 def _fold(query: QueryParams) -> bool:
-    """Whether arrays are one each. What tells an array's tasks apart is asked of the tasks themselves."""
+    """Whether each array is one entry. Filters that differ among the tasks of an array apply to its tasks instead."""
     text = query.get("fold")
     if text not in (None, "arrays"):
         raise invalid([Fault("/fold", "invalid-filter", f"{text[:40]!r} can't be folded; arrays can")])
-    return text is not None and _TELLS_APART.isdisjoint(query)
+    return text is not None and _OF_SINGLE_TASKS.isdisjoint(query)
 
 
 async def tenant_named(services: Services, caller: Caller, name: str | None) -> int:
@@ -242,7 +174,7 @@ async def tenant_named(services: Services, caller: Caller, name: str | None) -> 
 
 
 def _plain(text: str) -> str:
-    return text.replace("\0", "\ufffd")  # PostgreSQL has no such text, and nobody such a name
+    return text.replace("\0", "\ufffd")  # PostgreSQL text has no NUL, and no name either
 
 
 def _states(state: str | None, status: str | None) -> list[State]:
@@ -283,7 +215,7 @@ def tag_of(text: str | None) -> tuple[str, str] | None:
     ),
 )
 async def get_task(request: Request, task: str) -> Response:
-    """One task. With `wait=SECONDS` the answer comes when it has ended, or the time is up."""
+    """One task. With `wait`, answers when it has ended, or when the time is up."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     seconds = seconds_of(request.query_params, "wait", most=MOST_WAIT_SECONDS)
@@ -313,7 +245,7 @@ async def task_answer(services: Services, caller: Caller, number: int) -> TaskDo
 @router.post("/wait")
 @described(WaitAnswer, body=WaitRequest)
 async def wait_for_tasks(request: Request) -> Response:
-    """Answers when all the tasks have ended, or the time is up, with how those ended that have."""
+    """Answers when all the tasks have ended, or when the time is up, with those that have ended."""
     services, caller = await authorise(request, Scope.READ)
     wanted = await read_json(request, WaitRequest, limit=_SMALL_BODY)
     ids = checked_ids(wanted.ids)
@@ -350,7 +282,7 @@ def checked_ids(ids: list[int]) -> list[int]:
 @router.get("/{task}/attempts")
 @described(AttemptList)
 async def list_attempts(request: Request, task: str) -> Response:
-    """Every ended execution of the task, oldest first."""
+    """The ended attempts of a task, oldest first."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     number = task_id(task)
@@ -367,7 +299,7 @@ async def list_attempts(request: Request, task: str) -> Response:
 @router.post("/{task}/cancel")
 @described(CancelAnswer)
 async def cancel_task(request: Request, task: str) -> Response:
-    """Ends a waiting task at once; asks for a running one to be stopped."""
+    """Cancels a waiting task at once; stops a running one."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     document = await cancel_many(services, caller, [number])
@@ -384,7 +316,7 @@ async def cancel_task(request: Request, task: str) -> Response:
 @router.post("/cancel")
 @described(CancelManyAnswer, body=IdsRequest)
 async def cancel_tasks(request: Request) -> Response:
-    """Cancels many at once; those that can't be are named with the reason."""
+    """Cancels many tasks; ended and unknown ones are refused."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, IdsRequest, limit=_SMALL_BODY)
     return answer(await cancel_many(services, caller, checked_ids(wanted.ids)))
@@ -400,7 +332,7 @@ async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> Can
         live = await cancel_and_rerun.live_states(connection, rest, caller.tenant_id) if rest else {}
         final = await cancel_and_rerun.final_states(connection, rest, caller.tenant_id) if rest else {}
     tell_cancelled(services.leadership, services.waiting, cancelled)
-    again = [task for task, state in live.items() if state is State.RUNNING]  # asked to stop before
+    again = [task for task, state in live.items() if state is State.RUNNING]  # being stopped already
     return CancelManyAnswer(
         cancelled=sorted(task for task, _ in cancelled.ended),
         cancelling=sorted([task for task, _, _ in cancelled.stopping] + again),
@@ -418,7 +350,7 @@ def refused_ended(number: int, final: Mapping[int, State]) -> RefusedTask:
 @router.post("/{task}/retry", status_code=201)
 @described(Retried)
 async def retry_task(request: Request, task: str) -> Response:
-    """Runs an ended task again as a new task, linked to the old one. Once: a second call names the first one's."""
+    """Runs an ended task again, as a new task linked to it. Only once: a second call is refused with the new id."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     new_id = await rerun(services, caller, number)
@@ -440,14 +372,21 @@ async def rerun(services: Services, caller: Caller, number: int) -> int:
         except CONNECTION_LOST as error:
             raise unavailable("the database can't be reached right now; try again") from error
         run = await cancel_and_rerun.rerun_task(
-            connection, number, caller.tenant_id, new_id=new_id, user=caller.user,
+            connection,
+            number,
+            caller.tenant_id,
+            new_id=new_id,
+            user=caller.user,
             server=services.membership.server_id,
-        )  # fmt: skip
+        )
     if run.ready is None:
         raise Problem(
-            "already-retried", status=409, title="Conflict",
-            detail=f"task {number} was retried already, as {run.rerun}", extra={"retried_as": run.rerun},
-        )  # fmt: skip
+            "already-retried",
+            status=409,
+            title="Conflict",
+            detail=f"task {number} was retried already, as {run.rerun}",
+            extra={"retried_as": run.rerun},
+        )
     services.leadership.announce(run.pool, run.ready)
     if run.urgent_in_seconds is not None:
         services.leadership.timed(run.pool, run.ready.tenant, max(0.0, run.urgent_in_seconds))

@@ -1,4 +1,4 @@
-"""Webhooks: who is told of what; their deliveries, and sending one again."""
+"""Webhooks: add, list, resume, remove; their deliveries, and sending one again."""
 
 from __future__ import annotations
 
@@ -47,11 +47,10 @@ class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
 @router.post("", status_code=201)
 @described(WebhookDocument, body=WebhookRequest)
 async def add_webhook(request: Request) -> Response:
-    """Tells `url` of events from now on: of all, or of some `events`, a `task`, a `schedule`, a `name`, a `tag`.
+    """Sends events to `url` from now on: all, or by type, `task`, `schedule`, `name` or `tag`.
 
-    Of a `task` it also tells what happened so far.
-
-    The answer has the secret that messages are signed with (Standard Webhooks); it is not shown again.
+    With a `task`, its past events are sent as well. The answer has the secret that signs the messages (Standard
+    Webhooks); it is not shown again.
     """
     services, caller = await authorise(request, Scope.WRITE)
     asked = await read_json(request, WebhookRequest, limit=_BODY_LIMIT)
@@ -70,6 +69,7 @@ async def add_webhook(request: Request) -> Response:
 @router.get("")
 @described(WebhookList)
 async def list_webhooks(request: Request) -> Response:
+    """The webhooks of the tenant."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -80,7 +80,7 @@ async def list_webhooks(request: Request) -> Response:
 @router.delete("/{webhook}", status_code=204)
 @described(None)
 async def remove_webhook(request: Request, webhook: str) -> Response:
-    """Nothing more is sent to it. Its deliveries go too."""
+    """Removes a webhook and its deliveries."""
     services, caller = await authorise(request, Scope.WRITE)
     number = _number(webhook)
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -93,7 +93,7 @@ async def remove_webhook(request: Request, webhook: str) -> Response:
 @router.post("/{webhook}/resume")
 @described(WebhookDocument)
 async def resume_webhook(request: Request, webhook: str) -> Response:
-    """One that was stopped because its receiver answered 410 is told again, from now on."""
+    """Sends events again, from now on, to a webhook that was stopped because its receiver answered 410."""
     services, caller = await authorise(request, Scope.WRITE)
     number = _number(webhook)
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -108,7 +108,7 @@ async def resume_webhook(request: Request, webhook: str) -> Response:
 @router.get("/{webhook}/deliveries")
 @described(DeliveryPage, query=(LIMIT, CURSOR))
 async def list_deliveries(request: Request, webhook: str) -> Response:
-    """What was sent and is to be sent, newest first. Kept for thirty days."""
+    """Sent and waiting messages, newest first. They are kept for thirty days."""
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
     number, limit = _number(webhook), limit_of(query)
@@ -124,7 +124,7 @@ async def list_deliveries(request: Request, webhook: str) -> Response:
 @router.post("/{webhook}/deliveries/{delivery}/redeliver")
 @described(Redelivered)
 async def redeliver(request: Request, webhook: str, delivery: str) -> Response:
-    """Sends a message again, now, under the id it had."""
+    """Sends a message again now, with the same id."""
     services, caller = await authorise(request, Scope.WRITE)
     number, which = _number(webhook), _number(delivery, "delivery")
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -169,7 +169,7 @@ def _wanted(request: WebhookRequest) -> EventFilter:
 
 
 async def _check_target(services: Services, url: str) -> None:
-    """A name that can't be resolved now may be later; every delivery judges again."""
+    """An unresolved name is accepted: every delivery checks the target again."""
     try:
         await judge(url, private=services.settings.webhooks_private, resolving=resolve)
     except ForbiddenTarget as error:

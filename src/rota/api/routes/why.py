@@ -1,6 +1,6 @@
-"""Why a task waits: from its row, its parents, and what the leader of its pool makes of it.
+"""Why a task waits: from its row, the tasks that it waits for, and the leader of its pool.
 
-The leader is the only one who knows; when it can't be asked, the answer says so. Other tenants are numbers here.
+Only the leader knows the position of a ready task; the answer says if it is unreachable. Other tenants are counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_PARENTS = 10
 @router.get("/{task}/why")
 @described(TaskExplanation)
 async def explain_task(request: Request, task: str) -> Response:
-    """Why the task waits, its place in line, and when it will probably start. Also says how it runs or ended."""
+    """Why a task waits, its position in the queue, and when it will probably start; or how it runs or ended."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     number = task_id(task)
@@ -52,7 +52,7 @@ async def explain_task(request: Request, task: str) -> Response:
     elif state in (State.READY, State.RUNNING):
         found = await _asked(services, caller, row, state)
     else:
-        # One whose time has come stays delayed in its row until it starts: only the leader knows what it waits for.
+        # The row says delayed until the task starts: only the leader knows why it waits after its time.
         due = await explained(services, row["pool_now"], [number]) if state is State.DELAYED else None
         found = (due[0] if due else None) or _settled(row, state)
     explanation = await explanation_of(services, found)
@@ -94,7 +94,7 @@ async def explanation_of(services: Services, found: Explanation) -> waiting.Expl
     )
 
 
-# ---- what the row alone tells -------------------------------------------------------------------------------------
+# ---- from the row alone -------------------------------------------------------------------------------------------
 
 
 def _blocked(parents: list[tuple[int, State | None]], waits: int) -> Explanation:
@@ -106,7 +106,7 @@ def _blocked(parents: list[tuple[int, State | None]], waits: int) -> Explanation
 
 
 def _settled(row: asyncpg.Record, state: State) -> Explanation:
-    """Paused, delayed, or over."""
+    """Paused, delayed, or ended."""
     if state is State.PAUSED:
         if row["held_reason"]:
             sentence = f"{row['held_reason']}; rota release {row['id']} lets it go on"
@@ -122,12 +122,14 @@ def _settled(row: asyncpg.Record, state: State) -> Explanation:
     why = f"attempt {failed} failed; the next starts" if failed else "it was asked to start"
     microseconds = None if at is None else int(at.timestamp() * 1_000_000)
     return Explanation(
-        reason="backing-off" if failed else "delayed", sentence=f"{why} not before {instant(at)}",
-        estimated_start_us=microseconds, basis="its-time",
-    )  # fmt: skip
+        reason="backing-off" if failed else "delayed",
+        sentence=f"{why} not before {instant(at)}",
+        estimated_start_us=microseconds,
+        basis="its-time",
+    )
 
 
-# ---- what the leader knows ------------------------------------------------------------------------------------------
+# ---- from the leader ------------------------------------------------------------------------------------------------
 
 
 async def _asked(services: Services, caller: Caller, row: asyncpg.Record, state: State) -> Explanation:
@@ -140,15 +142,19 @@ async def _asked(services: Services, caller: Caller, row: asyncpg.Record, state:
         return Explanation(reason="running", sentence=f"it runs on {row['live_node']} since {since}", basis="running")
     async with services.database.tenant(caller.tenant_id) as connection:
         ahead = await reading.queue_position(connection, row["id"], caller.tenant_id, up_to=MOST_COUNTED)
-    place = None if ahead is None else ahead + 1
-    words = f"behind the first {MOST_COUNTED:,}" if place is None else f"number {place:,}"
+    position = None if ahead is None else ahead + 1
+    where = f"behind the first {MOST_COUNTED:,}" if position is None else f"number {position:,}"
     if answers is None:
         return Explanation(
-            reason="leader-unreachable", position=place, ahead_of_mine=ahead,
+            reason="leader-unreachable",
+            position=position,
+            ahead_of_mine=ahead,
             sentence=f"the leader of pool {row['pool_name']} can't be asked right now; "
-            f"it is {words} of your tasks in the database",
-        )  # fmt: skip
+            f"it is {where} of your tasks in the database",
+        )
     return Explanation(
-        reason="in-database", position=place, ahead_of_mine=ahead,
-        sentence=f"it is {words} of your tasks in line in the database; the leader has not read that far yet",
-    )  # fmt: skip
+        reason="in-database",
+        position=position,
+        ahead_of_mine=ahead,
+        sentence=f"it is {where} of your tasks in the queue in the database; the leader has not read that far yet",
+    )

@@ -1,4 +1,4 @@
-"""Agents: where the leader is, the control connection to it, and the log connection to anybody."""
+"""Agents: the address of the leader, the control connection to it, and the log connection to any server node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1/worker", tags=["workers"])
 @router.get("/leader")
 @described(LeaderAddress, query=(Parameter("pool", TEXT, "The name of the pool; `default` by default."),))
 async def find_leader(request: Request) -> Response:
-    """The address of the server node that leads a pool now."""
+    """The server node that leads a pool now."""
     services, _ = await authorise(request, Scope.WORK)
     name = read_query(request).get("pool", "default")
     pool = services.membership.pools.get(name)
@@ -66,13 +66,13 @@ async def control(websocket: WebSocket) -> None:
     except Problem as problem:
         code, reason = 1013, problem.detail
     except (WebSocketDisconnect, RuntimeError):
-        return  # the agent is gone; nothing is left to say
+        return  # the agent is gone
     await _close(websocket, code, reason)
 
 
 @router.websocket("/logs")
 async def logs(websocket: WebSocket) -> None:
-    """Chunks in, acknowledged after they are stored; and how far attempts are, which is not."""
+    """Receives chunks of output, acknowledged after they are stored, and progress, which is not acknowledged."""
     services: Services = websocket.app.state.services
     if not await _admitted(websocket, services):
         return
@@ -104,7 +104,7 @@ async def logs(websocket: WebSocket) -> None:
 
 
 async def _admitted(websocket: WebSocket, services: Services) -> bool:
-    """A worker's key, or 401 before the upgrade."""
+    """Whether the caller has a worker's token; else answers 401 before the upgrade."""
     try:
         caller = await services.authenticator.caller(websocket.headers.get("authorization"))
         check_scope(caller, Scope.WORK)

@@ -1,7 +1,7 @@
-"""What an agent reads and stores for an attempt. Each request proves that the attempt runs on the agent that asks.
+"""Objects that agents read and store for attempts. Each request proves that the attempt runs on its sender.
 
 The proof is the agent's boot number: 63 random bits that only the agent, the leader and the database know. A stolen
-worker's key alone opens nothing here, and an agent reaches the attempts it holds and no others.
+worker's token alone opens nothing here, and an agent reaches its own attempts only.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def _held(request: Request, task: str, attempt: str) -> _Attempt:
 @router.get("/artifacts/{artifact}")
 @described(BYTES, also=PARTIAL)
 async def download_task_artifact(request: Request, task: str, attempt: str, artifact: str) -> Response:
-    """The bytes of an artifact that the task names, by its whole digest."""
+    """The bytes of an artifact of the task, by its whole digest."""
     held = await _held(request, task, attempt)
     read_query(request)
     digest = digest_of(artifact)
@@ -80,9 +80,9 @@ async def download_task_artifact(request: Request, task: str, attempt: str, arti
     ),
 )
 async def store_object(request: Request, task: str, attempt: str, purpose: str) -> Response:
-    """Keeps the body under a name. Saying it again under the same name replaces it.
+    """Stores the body under a name; the same name again replaces it.
 
-    With a checkpoint, `damaged` names the ones before that are of no use: those are kept no longer.
+    With a checkpoint, `damaged` lists earlier ones that are of no use, and are removed.
     """
     held = await _held(request, task, attempt)
     read_query(request)
@@ -92,16 +92,22 @@ async def store_object(request: Request, task: str, attempt: str, purpose: str) 
     if fault is not None:
         raise invalid([Fault("/name", "invalid-path", fault)])
     stored = await held.services.artifacts.store(
-        held.holder, body_stream(request), task=held.task, attempt=held.number, purpose=chosen, name=name,
-        expected=expected_of(request), damaged=_numbers(request.query_params.get("damaged", "")),
-    )  # fmt: skip
+        held.holder,
+        body_stream(request),
+        task=held.task,
+        attempt=held.number,
+        purpose=chosen,
+        name=name,
+        expected=expected_of(request),
+        damaged=_numbers(request.query_params.get("damaged", "")),
+    )
     return answer(_object(stored), 201)
 
 
 @router.get("/objects")
 @described(StoredObjectList, query=(Parameter("purpose", one_of(*Purpose), "Only objects for this purpose."),))
 async def list_objects(request: Request, task: str, attempt: str) -> Response:
-    """What this and earlier attempts of the task stored, newest first."""
+    """The objects of this and earlier attempts of the task, newest first."""
     held = await _held(request, task, attempt)
     read_query(request)
     asked = request.query_params.get("purpose")
@@ -114,6 +120,7 @@ async def list_objects(request: Request, task: str, attempt: str) -> Response:
 @router.get("/objects/{number}/content")
 @described(BYTES, also=PARTIAL)
 async def download_object(request: Request, task: str, attempt: str, number: str) -> Response:
+    """The bytes of an object of the task."""
     held = await _held(request, task, attempt)
     read_query(request)
     if not number.isascii() or not number.isdigit() or len(number) > 18:
@@ -132,7 +139,7 @@ async def download_object(request: Request, task: str, attempt: str, number: str
 @router.post("/stages", status_code=204)
 @described(None, body=StageDone)
 async def record_stage(request: Request, task: str, attempt: str) -> Response:
-    """A stage that the attempt has finished becomes an event. Saying it again changes nothing."""
+    """Records a finished stage as an event. The same stage again changes nothing."""
     held = await _held(request, task, attempt)
     read_query(request)
     stage = await read_json(request, StageDone, limit=_STAGE_BYTES)
