@@ -29,8 +29,15 @@ NODE = {
     "version": "0.1.0",
     "running": 2,
 }
-TIER = {"name": "huge", "cpu": 16, "memory_bytes": 64_000_000_000, "disk_bytes": 0, "iops": 5000, "gpus": 1,
-        "bandwidth_bits": 1_000_000_000}  # fmt: skip
+TIER = {
+    "name": "huge",
+    "cpu": 16,
+    "memory_bytes": 64_000_000_000,
+    "disk_bytes": 0,
+    "iops": 5000,
+    "gpus": 1,
+    "bandwidth_bits": 1_000_000_000,
+}
 CATEGORY = {"name": "report", "tolerance_seconds": 7200, "lane": "off-peak", "cap_seconds": None, "isolation": None}
 LANE = {"name": "batch", "number": 4, "level": 2, "gated": True, "promotes": False}
 POOL = {

@@ -16,10 +16,16 @@ def _task(number: int, name: str, state: str, **more: Any) -> dict[str, Any]:
 
 def _graph(*tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
-        "id": 7, "name": "etl", "status": "in progress", "size": len(tasks), "counts": {"done": 1}, "tasks": tasks,
+        "id": 7,
+        "name": "etl",
+        "status": "in progress",
+        "size": len(tasks),
+        "counts": {"done": 1},
+        "tasks": tasks,
         "created_at": "2030-01-01T00:00:00Z",
-        "critical_path": [{"id": 8, "name": "extract", "waited_seconds": 0.1, "run_seconds": 2.5}], **more,
-    }  # fmt: skip
+        "critical_path": [{"id": 8, "name": "extract", "waited_seconds": 0.1, "run_seconds": 2.5}],
+        **more,
+    }
 
 
 ETL = _graph(
@@ -102,9 +108,11 @@ def test_hold_and_release_take_tasks_and_graphs(server: StubServer, rota: Rota) 
     server.on("POST", "/v1/graphs/12/hold", problem(409, "already-terminal", "graph 12 has ended already"))
     ran = rota("hold", "3", "7", "9", "12", "--reason", "later")
     assert [line.split("  ") for line in ran.out.splitlines()[1:]] == [
-        [" 3", "held", "", " –"], [" 7", "held 2", " 1 of its tasks run"], [" 9", "refused", "unknown"],
+        [" 3", "held", "", " –"],
+        [" 7", "held 2", " 1 of its tasks run"],
+        [" 9", "refused", "unknown"],
         ["12", "refused", "ended"],
-    ]  # fmt: skip
+    ]
     assert ran.code == 4
     assert server.asked("POST", "/v1/graphs/7/hold")[0].json == {"reason": "later"}
     ran = rota("release", "3", "7")

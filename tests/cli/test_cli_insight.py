@@ -60,15 +60,27 @@ FULL = {
     "lanes": [{"lanes": ["normal", "periodic"], "gated": False, "ready": 40, "running": 12}],
     "tenants": [OWN, {**OWN, "tenant": "zebra"}],
     "tenants_in_all": 2,
-    "nodes": [{"name": "n1", "state": "draining", "capacity": AMOUNTS, "free": {**AMOUNTS, "cpu": 1.5}, "running": 6, "prefetched": 2}],
+    "nodes": [
+        {
+            "name": "n1",
+            "state": "draining",
+            "capacity": AMOUNTS,
+            "free": {**AMOUNTS, "cpu": 1.5},
+            "running": 6,
+            "prefetched": 2,
+        }
+    ],
     "nodes_in_all": 1,
     "reservations": [{"task": 99, "node": "n1", "at": "2024-01-31T09:01:00Z", "preempting": False}],
     "demand": {
-        "ready": 40, "looked_at": 40, "late": 9, "idle": ["n4"],
+        "ready": 40,
+        "looked_at": 40,
+        "late": 9,
+        "idle": ["n4"],
         "missing": [{"nodes": 2, "capacity": AMOUNTS, "tasks": 9}],
         "unplaceable": [{"tasks": 1, "asks": {"cpu": 64}, "require": {"zone": "b"}}],
     },
-}  # fmt: skip
+}
 
 
 def test_why_says_it_in_words_and_gives_the_exact_json(server: StubServer, rota: Rota) -> None:
@@ -122,11 +134,20 @@ def test_top_into_a_pipe_is_one_frame(server: StubServer, rota: Rota) -> None:
     shown = rota("top")
     assert shown.code == 0
     for words in (
-        "led by server-0, epoch 3", "peak: gated lanes wait (mark 80%)", "██████████░░░░░░░░░░", "normal, periodic",
-        "zebra", "1.5/8", "draining", "99", "in 1m00s", "missing: 2 more of 8 cpu, 16G memory to start 9 tasks in time",
+        "led by server-0, epoch 3",
+        "peak: gated lanes wait (mark 80%)",
+        "██████████░░░░░░░░░░",
+        "normal, periodic",
+        "zebra",
+        "1.5/8",
+        "draining",
+        "99",
+        "in 1m00s",
+        "missing: 2 more of 8 cpu, 16G memory to start 9 tasks in time",
         "late: 9 tasks can't start by the time asked for",
-        "no node could ever hold 1 task of 64 cpu", "idle: 1 (n4)",
-    ):  # fmt: skip
+        "no node could ever hold 1 task of 64 cpu",
+        "idle: 1 (n4)",
+    ):
         assert words in shown.out
     assert "\x1b" not in shown.out
     assert json.loads(rota("top", "-o", "json").out) == FULL
@@ -156,9 +177,13 @@ class Terminal:
         self.master, child = pty.openpty()
         environment = {**os.environ, "ROTA_SERVER": server.url, "ROTA_TOKEN": "key", "COLUMNS": "100", "LINES": "30"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "rota.cli", "top"], env=environment, stdin=child, stdout=child, stderr=child,
+            [sys.executable, "-m", "rota.cli", "top"],
+            env=environment,
+            stdin=child,
+            stdout=child,
+            stderr=child,
             start_new_session=True,
-        )  # fmt: skip
+        )
         os.close(child)
         self.seen = ""
 

@@ -55,8 +55,11 @@ def test_one_task_is_submitted_with_what_the_command_line_says_otherwise(
     assert (ran.code, ran.out, ran.err) == (0, "7\n", "")
     assert server.received[0].headers["idempotency-key"] == "k"
     assert server.received[0].json == {
-        "command": ["echo", "hi"], "memory": "2G", "env": {"A": "a", "B": "other"}, "at": "2030-01-31T09:00:00+00:00",
-    }  # fmt: skip
+        "command": ["echo", "hi"],
+        "memory": "2G",
+        "env": {"A": "a", "B": "other"},
+        "at": "2030-01-31T09:00:00+00:00",
+    }
 
 
 def test_a_graph_is_one_request_and_its_ids_are_shown_by_name(server: StubServer, rota: Rota, graph: str) -> None:
@@ -67,9 +70,16 @@ def test_a_graph_is_one_request_and_its_ids_are_shown_by_name(server: StubServer
         "name": "etl",
         "tasks": [
             {"command": ["one"], "name": "first", "tags": {"graph": "etl"}, "cap": "5m", "ref": "first"},
-            {"command": ["two"], "name": "second", "tags": {"graph": "etl"}, "cap": "5m", "after": ["first"], "ref": "second"},
-        ]
-    }  # fmt: skip
+            {
+                "command": ["two"],
+                "name": "second",
+                "tags": {"graph": "etl"},
+                "cap": "5m",
+                "after": ["first"],
+                "ref": "second",
+            },
+        ],
+    }
     assert server.received[0].headers["idempotency-key"] != ""
     machine = rota("submit", "-f", graph, "-o", "json", "--idempotency-key", "k")
     assert json.loads(machine.out) == MADE
@@ -128,9 +138,13 @@ def test_faults_are_a_line_each_exit_2_and_no_request(server: StubServer, rota: 
     problem = json.loads(rota("submit", "-f", str(file), "-o", "json").err)
     assert problem["detail"].startswith(f"3 things are wrong; the first: {file}:2:29: tasks.a.memory: ")
     assert problem["errors"][1] == {
-        "file": str(file), "line": 3, "column": 7, "path": "tasks.b.comand", "code": "unknown-field",
+        "file": str(file),
+        "line": 3,
+        "column": 7,
+        "path": "tasks.b.comand",
+        "code": "unknown-field",
         "detail": "there is no field 'comand'; did you mean 'command'?",
-    }  # fmt: skip
+    }
     assert server.received == []
 
 

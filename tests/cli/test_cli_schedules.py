@@ -12,25 +12,51 @@ from tests.cli.conftest import Rota
 from tests.client.stub_server import Reply, StubServer, problem
 
 SCHEDULE = {
-    "name": "backup", "state": "active", "rule": {"daily": "02:30"}, "zone": "Europe/Berlin", "version": 4,
-    "next_at": "2030-07-01T00:30:00Z", "missed": "once", "overlap": "skip", "runs": 7,
+    "name": "backup",
+    "state": "active",
+    "rule": {"daily": "02:30"},
+    "zone": "Europe/Berlin",
+    "version": 4,
+    "next_at": "2030-07-01T00:30:00Z",
+    "missed": "once",
+    "overlap": "skip",
+    "runs": 7,
     "tasks": [{"command": ["backup.sh", "/srv"]}],
-}  # fmt: skip
+}
 RUN = {"instant": "2030-07-01T00:30:00Z", "trigger": "manual", "tasks": [41, 42]}
 
 
 def test_add_says_when_what_and_the_policies(server: StubServer, rota: Rota) -> None:
     server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
     ran = rota(
-        "schedule", "add", "backup", "--daily", "02:30", "--tz", "Europe/Berlin", "--overlap", "skip", "--jitter", "5m",
-        "--cap", "1h", "--", "backup.sh", "/srv", "--all",
-    )  # fmt: skip
+        "schedule",
+        "add",
+        "backup",
+        "--daily",
+        "02:30",
+        "--tz",
+        "Europe/Berlin",
+        "--overlap",
+        "skip",
+        "--jitter",
+        "5m",
+        "--cap",
+        "1h",
+        "--",
+        "backup.sh",
+        "/srv",
+        "--all",
+    )
     assert (ran.code, ran.err) == (0, "")
     assert "Mon 2030-07-01 02:30:00 CEST" in ran.out
     assert server.asked("POST", "/v1/schedules")[0].json == {
-        "name": "backup", "daily": "02:30", "zone": "Europe/Berlin", "overlap": "skip", "jitter": "5m",
+        "name": "backup",
+        "daily": "02:30",
+        "zone": "Europe/Berlin",
+        "overlap": "skip",
+        "jitter": "5m",
         "task": {"command": ["backup.sh", "/srv", "--all"], "cap": "1h"},
-    }  # fmt: skip
+    }
 
 
 def test_hourly_needs_no_minute(server: StubServer, rota: Rota) -> None:
@@ -83,8 +109,11 @@ def test_edit_takes_what_it_runs_and_when_from_a_manifest(server: StubServer, ro
     file.write_text("name: etl\nschedule: {daily: 02:30}\ncommand: [a.sh]\n")
     assert rota("schedule", "edit", "etl", "-f", str(file), "--tz", "Asia/Tokyo").code == 0
     assert server.asked("PATCH", "/v1/schedules/etl")[0].json == {
-        "daily": "02:30", "zone": "Asia/Tokyo", "task": {"command": ["a.sh"], "name": "etl"}, "version": 4,
-    }  # fmt: skip
+        "daily": "02:30",
+        "zone": "Asia/Tokyo",
+        "task": {"command": ["a.sh"], "name": "etl"},
+        "version": 4,
+    }
 
 
 def test_files_that_are_here_are_sent_first(server: StubServer, rota: Rota, tmp_path: Path) -> None:
@@ -133,8 +162,9 @@ def test_edit_names_the_version_it_read(server: StubServer, rota: Rota) -> None:
     assert rota("schedule", "edit", "backup", "--daily", "03:00").code == 0
     assert rota("schedule", "edit", "backup", "--next", "2030-07-02T09:00", "--version", "3").code == 0
     assert [one.json for one in server.asked("PATCH", "/v1/schedules/backup")] == [
-        {"daily": "03:00", "version": 4}, {"next_at": "2030-07-02T09:00", "version": 3},
-    ]  # fmt: skip
+        {"daily": "03:00", "version": 4},
+        {"next_at": "2030-07-02T09:00", "version": 3},
+    ]
 
 
 def test_everything_else_is_one_word(server: StubServer, rota: Rota) -> None:
@@ -151,9 +181,16 @@ def test_everything_else_is_one_word(server: StubServer, rota: Rota) -> None:
     server.on("POST", f"{path}/backfill", Reply(201, {"occurrences": [RUN], "already": [RUN["instant"]]}))
     server.on("DELETE", path, Reply(204))
     said = {
-        "list": "daily 02:30", "show": "backup.sh /srv", "next": "CEST", "history": "failed", "pause": "backup is paused",
-        "resume": "runs next at", "skip-next": "runs next at", "run-now": "41\n42", "remove": "backup is removed",
-    }  # fmt: skip
+        "list": "daily 02:30",
+        "show": "backup.sh /srv",
+        "next": "CEST",
+        "history": "failed",
+        "pause": "backup is paused",
+        "resume": "runs next at",
+        "skip-next": "runs next at",
+        "run-now": "41\n42",
+        "remove": "backup is removed",
+    }
     for word, words in said.items():
         ran = rota("schedule", word, *(() if word == "list" else ("backup",)))
         assert (ran.code, ran.err) == (0, "")
@@ -180,8 +217,10 @@ async def test_both_clients_have_schedules(server: StubServer) -> None:
     assert first["task"] == {"command": ["backup.sh"], "cap": "1h"}
     assert [one["command"] for one in second["tasks"]] == [["a"], ["b"]]
     assert server.asked("PATCH", "/v1/schedules/backup")[0].json == {
-        "overlap": "queue", "task": {"command": ["new.sh"]}, "version": 4,
-    }  # fmt: skip
+        "overlap": "queue",
+        "task": {"command": ["new.sh"]},
+        "version": 4,
+    }
 
 
 async def test_both_clients_send_files_first_take_graphs_and_read_manifests(server: StubServer, tmp_path: Path) -> None:

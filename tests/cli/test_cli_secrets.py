@@ -129,9 +129,11 @@ def test_secrets_are_listed_removed_and_rotated(server: StubServer, rota: Rota) 
     assert rota("secret", "remove", "API_KEY").out == "API_KEY is removed\n"
     assert rota("secret", "remove", "NONE").code == 3
     answer = {
-        "key": "aa", "rewrapped": 3, "failed": [{"tenant": 7, "name": "X", "reason": "no key"}],
+        "key": "aa",
+        "rewrapped": 3,
+        "failed": [{"tenant": 7, "name": "X", "reason": "no key"}],
         "keys": [{"id": "aa", "known": True, "secrets": 3}, {"id": "bb", "known": True, "secrets": 0}],
-    }  # fmt: skip
+    }
     server.on_document("POST", "/v1/secret-keys/rotate", answer)
     assert rota("secret", "rotate").out.splitlines() == [
         "3 encrypted again with key aa",
@@ -154,6 +156,8 @@ def test_a_server_node_does_not_start_with_keys_it_can_not_use(tmp_path: Path, c
         path.chmod(0o600)
     ran = subprocess.run(
         [ROTA, "serve", "--database", "postgresql://nobody@127.0.0.1:1/none", "--secrets-key", str(path)],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert (ran.returncode, ran.stderr.startswith(f"rota: secrets_key: {path}")) == (2, True), ran.stderr

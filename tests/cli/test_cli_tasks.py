@@ -256,9 +256,17 @@ def test_pages_that_found_nothing_yet_are_not_taken_for_the_end(server: StubServ
 
 def test_show_names_the_schedule_the_graph_and_what_it_waits_for(server: StubServer, rota: Rota) -> None:
     document = task_document(
-        7, "blocked", schedule="nightly", scheduled_for="2030-01-01T02:30:00Z", graph=5, index=3, after=[1, 2],
-        after_end=list(range(10, 20)), after_failed=[4], retry_rules={"retry_on": ["exit=75:30s"], "fail_on": []},
-    )  # fmt: skip
+        7,
+        "blocked",
+        schedule="nightly",
+        scheduled_for="2030-01-01T02:30:00Z",
+        graph=5,
+        index=3,
+        after=[1, 2],
+        after_end=list(range(10, 20)),
+        after_failed=[4],
+        retry_rules={"retry_on": ["exit=75:30s"], "fail_on": []},
+    )
     server.on_document("GET", "/v1/tasks/7", document)
     shown = {line.split("  ")[0]: line.split("  ", 1)[1].strip() for line in rota("show", "7").out.splitlines()}
     assert shown["schedule"].startswith("nightly, for 20")

@@ -56,9 +56,10 @@ def test_a_function_finds_its_instant_in_its_context(client: Client) -> None:
 
 def test_a_graph_is_one_run(client: Client, rota: Rota) -> None:
     client.schedules.add(
-        "etl", cron="0 3 * * *",
+        "etl",
+        cron="0 3 * * *",
         tasks=[{"command": ["true"], "ref": "extract"}, {"command": ["true"], "ref": "load", "after": ["extract"]}],
-    )  # fmt: skip
+    )
     run = client.schedules.run_now("etl")
     extract, load = run.tasks or []
     assert run.graph is not None

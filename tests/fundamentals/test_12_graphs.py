@@ -57,8 +57,12 @@ def test_what_failed_is_run_again_with_all_that_was_skipped(client: Client, tmp_
     failed = graph.wait(timeout=60)
     assert failed.status == "failed"
     assert {task.name: task.state for task in failed.tasks} == {
-        "first": "done", "gate": "failed", "behind": "skipped", "alarm": "done", "tidy": "done",
-    }  # fmt: skip
+        "first": "done",
+        "gate": "failed",
+        "behind": "skipped",
+        "alarm": "done",
+        "tidy": "done",
+    }
     with pytest.raises(TaskFailed):
         gate.result()
     door.touch()

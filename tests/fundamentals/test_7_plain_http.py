@@ -50,8 +50,10 @@ def test_every_fault_of_a_request_is_in_one_answer(http: httpx.Client) -> None:
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
     assert [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]] == [
-        ("/cpu", "out-of-range"), ("/pool", "unknown-pool"), ("/attempts", "out-of-range"),
-    ]  # fmt: skip
+        ("/cpu", "out-of-range"),
+        ("/pool", "unknown-pool"),
+        ("/attempts", "out-of-range"),
+    ]
 
 
 def test_anothers_task_looks_exactly_like_one_that_never_was(http: httpx.Client, neighbour: Client) -> None:

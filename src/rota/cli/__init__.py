@@ -1,5 +1,5 @@
-"""The `rota` command: one file per noun or verb group, drawn together in `main.py`.
+"""The `rota` command, in the process of its user: `commands/` speak to a server, `operate/` runs Rota's own processes.
 
-Heavy libraries (HTTP, tables) are imported inside the commands that need them, so that the first prompt after
-a typo or a `--help` comes at once.
+It owns options, messages, tables and exit codes; `app.py` has the table of commands. It must never decide what the
+server decides, show a traceback, or pass a task's escape codes on to a terminal.
 """

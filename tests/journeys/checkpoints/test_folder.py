@@ -38,8 +38,10 @@ def test_a_failed_attempt_leaves_its_folder_to_the_next(client: Client, script: 
     assert handle.wait(PATIENCE_SECONDS).state == "done"
     logs = [handle.log(attempt=number) for number in (1, 2, 3)]
     assert [line for log in logs for line in log.splitlines() if line.startswith("began")] == [
-        "began at 0", "began at 1", "began at 2",
-    ]  # fmt: skip
+        "began at 0",
+        "began at 1",
+        "began at 2",
+    ]
     assert "rota: 2 links or other things that are no plain files are not in the checkpoint" in logs[0]
 
 

@@ -32,9 +32,15 @@ def test_training_that_is_preempted_three_times_repeats_no_finished_epoch(
     (request,) = load_manifest(EXAMPLE).tasks
     words = ["--epochs", "8", "--seconds-per-epoch", "0.4"]
     training = client.submit(
-        script=request.script, interpreter=["python3"], args=words, cpu=1, memory="128M", cap="2h", preemptible=True,
+        script=request.script,
+        interpreter=["python3"],
+        args=words,
+        cpu=1,
+        memory="128M",
+        cap="2h",
+        preemptible=True,
         require=small_node,
-    )  # fmt: skip
+    )
     for attempt in range(1, PREEMPTIONS + 1):
         eventually(lambda attempt=attempt: "finished" in training.log(attempt=attempt))
         urgent = client.submit(["true"], lane="urgent", cpu=1, cap="1m", require=small_node)

@@ -64,8 +64,11 @@ def test_a_program_for_another_machine_is_refused_as_such_behind_walls_and_witho
 def test_an_archive_is_unpacked_before_the_start_and_files_come_on_top(
     stranger: Client, trusted: Client, ended: Ended
 ) -> None:
-    archive = tar_of(("src/run.sh", b"#!/bin/sh\ncat src/a.txt b.txt; touch src/mine && echo may write\n"),
-                     ("src/a.txt", b"from the archive\n"), mode=0o755)  # fmt: skip
+    archive = tar_of(
+        ("src/run.sh", b"#!/bin/sh\ncat src/a.txt b.txt; touch src/mine && echo may write\n"),
+        ("src/a.txt", b"from the archive\n"),
+        mode=0o755,
+    )
     for client in (stranger, trusted):
         task = ended(client, ["./src/run.sh"], archive=archive, files={"b.txt": b"a file\n", "src/c": b""})
         assert (task.state, _log(client, task)) == ("done", "from the archive\na file\nmay write\n"), task
@@ -114,8 +117,10 @@ def test_an_archive_that_does_not_fit_into_the_grant_is_told_with_what_is_grante
     task = ended(stranger, ["true"], archive=bomb, files={"input": b"x" * 999_999}, disk="20M")
     assert task.failure is not None
     assert (task.outcome, task.failure.type, task.failure.message) == (
-        "refused", "disk-limit", "archive: unpacked it goes over the disk space: 20M granted, 31M needed",
-    )  # fmt: skip
+        "refused",
+        "disk-limit",
+        "archive: unpacked it goes over the disk space: 20M granted, 31M needed",
+    )
 
 
 def test_files_that_do_not_fit_into_the_grant_are_refused(stranger: Client, ended: Ended) -> None:
@@ -131,17 +136,34 @@ def test_what_is_not_there_or_another_tenants_is_refused_at_the_door(stranger: C
             stranger.submit(**work)  # type: ignore[arg-type]
         assert [(fault.pointer, fault.code) for fault in refusal.value.faults] == [("/upload", "unknown-artifact")]
     mine = stranger.artifacts.upload(b"mine").id
-    bad = {"/abs": mine, "../up": mine, ".rota-script": mine, "ok": foreign, "a": mine, "a/b": mine,
-           "checkpoint": mine, "checkpoint/x": mine, "checkpoints": mine, "my/checkpoint/x": mine}  # fmt: skip
+    bad = {
+        "/abs": mine,
+        "../up": mine,
+        ".rota-script": mine,
+        "ok": foreign,
+        "a": mine,
+        "a/b": mine,
+        "checkpoint": mine,
+        "checkpoint/x": mine,
+        "checkpoints": mine,
+        "my/checkpoint/x": mine,
+    }
     with pytest.raises(Refused) as refusal:
         stranger.submit(["true"], files=bad, archive=foreign, outputs=["/etc/*", "a/../b", "a**"])
     found = {(fault.pointer, fault.code) for fault in refusal.value.faults}
     assert found == {
-        ("/files/~1abs", "invalid-path"), ("/files/..~1up", "invalid-path"), ("/files/.rota-script", "invalid-path"),
-        ("/files/ok", "unknown-artifact"), ("/files/a~1b", "invalid-path"), ("/archive", "unknown-artifact"),
-        ("/files/checkpoint", "invalid-path"), ("/files/checkpoint~1x", "invalid-path"),
-        ("/outputs/0", "invalid-path"), ("/outputs/1", "invalid-path"), ("/outputs/2", "invalid-path"),
-    }  # fmt: skip
+        ("/files/~1abs", "invalid-path"),
+        ("/files/..~1up", "invalid-path"),
+        ("/files/.rota-script", "invalid-path"),
+        ("/files/ok", "unknown-artifact"),
+        ("/files/a~1b", "invalid-path"),
+        ("/archive", "unknown-artifact"),
+        ("/files/checkpoint", "invalid-path"),
+        ("/files/checkpoint~1x", "invalid-path"),
+        ("/outputs/0", "invalid-path"),
+        ("/outputs/1", "invalid-path"),
+        ("/outputs/2", "invalid-path"),
+    }
 
 
 async def test_the_awaited_client_uploads_first_too_and_a_preview_uploads_nothing(

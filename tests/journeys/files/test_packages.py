@@ -45,8 +45,12 @@ def zipped(word: str, top: str = "") -> bytes:
 
 def source_release(word: str) -> bytes:
     buffer = io.BytesIO()
-    files = {"pyproject.toml": "", "src/greeting/__init__.py": "", "src/greeting/words.py": f"WORD = {word!r}",
-             "src/greeting/main.py": SOURCE}  # fmt: skip
+    files = {
+        "pyproject.toml": "",
+        "src/greeting/__init__.py": "",
+        "src/greeting/words.py": f"WORD = {word!r}",
+        "src/greeting/main.py": SOURCE,
+    }
     with tarfile.open(fileobj=buffer, mode="w:gz") as packed:
         for name, text in files.items():
             header = tarfile.TarInfo(f"greeting-1.0/{name}")
@@ -79,9 +83,7 @@ def test_a_function_runs_from_its_own_package_and_packages_with_equal_names_neve
 def test_the_code_is_read_only_behind_walls_and_without_the_package_there_is_no_such_module(stranger: Client) -> None:
     package = zipped("hello")
     where = stranger.submit(function="greeting.main:where", package=package)
-    assert where.result(PATIENCE_SECONDS) == [
-        "/package/greeting/main.py", ["greeting", "greeting-1.0.dist-info"]
-    ]  # fmt: skip
+    assert where.result(PATIENCE_SECONDS) == ["/package/greeting/main.py", ["greeting", "greeting-1.0.dist-info"]]
     spoilt = stranger.submit(function="greeting.main:spoil", package=package).wait(PATIENCE_SECONDS)
     assert spoilt.failure is not None
     assert spoilt.failure.type in (

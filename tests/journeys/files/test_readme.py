@@ -43,9 +43,11 @@ def test_what_the_readme_types_does_what_it_shows(cluster: Cluster, session: lis
             shown.append(line)
     folder = os.path.dirname(sys.executable)
     env = {
-        **os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.keys.admin,
+        **os.environ,
+        "ROTA_SERVER": cluster.urls[0],
+        "ROTA_TOKEN": cluster.keys.admin,
         "PATH": f"{folder}:{os.environ['PATH']}",
-    }  # fmt: skip
+    }
     line = ["bash", "-c", "set -eE; trap 'exit 1' ERR\n" + "\n".join(f"{one} || exit 1" for one in typed)]
     ran = subprocess.run(line, env=env, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr

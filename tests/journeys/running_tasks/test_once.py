@@ -135,9 +135,19 @@ def test_over_http_201_is_first_200_is_done_and_409_is_somebody_at_it(cluster: C
 
 @pytest.mark.parametrize(
     "body",
-    [{"key": ""}, {"key": "x" * 501}, {"key": "k", "lease": "soon"}, {"key": "k", "lease": 0}, {"key": "k", "claim": ""},
-     {"key": "k", "release": True}, {"key": "k", "result": "x" * 70_000}, {"key": 7}, {"key": "k", "else": 1}, {}],
-)  # fmt: skip
+    [
+        {"key": ""},
+        {"key": "x" * 501},
+        {"key": "k", "lease": "soon"},
+        {"key": "k", "lease": 0},
+        {"key": "k", "claim": ""},
+        {"key": "k", "release": True},
+        {"key": "k", "result": "x" * 70_000},
+        {"key": 7},
+        {"key": "k", "else": 1},
+        {},
+    ],
+)
 def test_bad_requests_are_refused(cluster: Cluster, body: dict[str, object]) -> None:
     headers = {"authorization": f"Bearer {cluster.keys.admin}"}
     assert httpx.post(f"{cluster.urls[0]}/v1/once", headers=headers, json=body).status_code == 422

@@ -36,16 +36,30 @@ def said(handle: TaskHandle) -> tuple[float | None, str]:
         (b"0.5 \x1b[2Jgone\x00\xff", Progress(0.5, "\ufffd[2Jgone\ufffd\ufffd")),
         (b"0.5 " + b"x" * 1000, Progress(0.5, "x" * MOST_CHARACTERS)),
     ],
-)  # fmt: skip
+)
 def test_lines_that_say_how_far_it_is(line: bytes, meant: Progress) -> None:
     assert progress_of(line) == meant
 
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"nearly", b"7 of 10", b"-0.5", b"1e999", b"nan", b"140%", b"3/0", b"{", b'{"fraction": 7}', b"[" * 5000,
-     b'{"a":' * 5000, b'{"fraction": "0.4"}', b"\xff\xfe"],
-)  # fmt: skip
+    [
+        b"",
+        b"nearly",
+        b"7 of 10",
+        b"-0.5",
+        b"1e999",
+        b"nan",
+        b"140%",
+        b"3/0",
+        b"{",
+        b'{"fraction": 7}',
+        b"[" * 5000,
+        b'{"a":' * 5000,
+        b'{"fraction": "0.4"}',
+        b"\xff\xfe",
+    ],
+)
 def test_lines_that_say_nothing(line: bytes) -> None:
     assert progress_of(line) is None
 

@@ -79,8 +79,11 @@ def test_a_result_too_large_to_be_handed_on_is_left_out(client: Client) -> None:
 def test_names_become_variables_and_ids_win() -> None:
     inputs = [Input(7, "make-it.so", b"1"), Input(8, "7", b"2"), Input(9, "make it so", b"3"), Input(10, "big", None)]
     assert environment(inputs) == {
-        "ROTA_RESULT_MAKE_IT_SO": "3", "ROTA_RESULT_7": "1", "ROTA_RESULT_8": "2", "ROTA_RESULT_9": "3",
-    }  # fmt: skip
+        "ROTA_RESULT_MAKE_IT_SO": "3",
+        "ROTA_RESULT_7": "1",
+        "ROTA_RESULT_8": "2",
+        "ROTA_RESULT_9": "3",
+    }
 
 
 def test_all_a_task_is_handed_is_bounded() -> None:

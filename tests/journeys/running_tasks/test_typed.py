@@ -76,10 +76,15 @@ class Kind(enum.IntEnum):
 
 
 rich = (
-    st.dates() | st.datetimes(timezones=st.just(UTC)) | st.uuids() | st.binary(max_size=20) | st.just(Kind.ONE)
-    | st.decimals(allow_nan=False, allow_infinity=False) | st.integers(-(2**63), 2**63 - 1)
+    st.dates()
+    | st.datetimes(timezones=st.just(UTC))
+    | st.uuids()
+    | st.binary(max_size=20)
+    | st.just(Kind.ONE)
+    | st.decimals(allow_nan=False, allow_infinity=False)
+    | st.integers(-(2**63), 2**63 - 1)
     | st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=1000))
-)  # fmt: skip
+)
 
 
 @given(rich)

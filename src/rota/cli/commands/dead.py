@@ -62,10 +62,15 @@ def _filter(
     schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
 ) -> "DeadFilter":
     return {
-        "name": name, "tag": checks.pair("--tag", tag) if tag is not None else None, "reason": reason,
-        "over": checks.one_of("--over", over, _LIMITS), "since": checks.since("--since", since),
-        "until": checks.since("--until", until), "graph": graph, "schedule": schedule,
-    }  # fmt: skip
+        "name": name,
+        "tag": checks.pair("--tag", tag) if tag is not None else None,
+        "reason": reason,
+        "over": checks.one_of("--over", over, _LIMITS),
+        "since": checks.since("--since", since),
+        "until": checks.since("--until", until),
+        "graph": graph,
+        "schedule": schedule,
+    }
 
 
 def _takes_filter(command: Callable[..., None]) -> Callable[..., None]:

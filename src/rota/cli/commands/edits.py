@@ -51,9 +51,12 @@ def edit(
     Exit 4 if the task runs or has ended. Use rota extend to change the cap of a running task.
     """
     given = {
-        "priority": priority, "lane": lane, "cap": checks.duration("--cap", cap),
-        "tolerance": checks.duration("--tolerance", tolerance), "pool": pool,
-    }  # fmt: skip
+        "priority": priority,
+        "lane": lane,
+        "cap": checks.duration("--cap", cap),
+        "tolerance": checks.duration("--tolerance", tolerance),
+        "pool": pool,
+    }
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
         raise typer.BadParameter("name at least one thing to change", param_hint="edit")

@@ -49,9 +49,15 @@ def events(
     if since is None and after is None and not follow:
         since = "1h"
     reader = EventReader(
-        types=chosen, task=task, schedule=schedule, name=name, tag=checks.pair("--tag", tag) if tag else None,
-        after=after, since=since, follow=follow,
-    )  # fmt: skip
+        types=chosen,
+        task=task,
+        schedule=schedule,
+        name=name,
+        tag=checks.pair("--tag", tag) if tag else None,
+        after=after,
+        since=since,
+        follow=follow,
+    )
     with connect(FOLLOW_RETRY_SECONDS if follow else 0.0) as client:
         for event in client.listen(reader):
             if output_format is Format.JSON:

@@ -52,9 +52,12 @@ def list_graphs(
 ) -> None:
     """List your graphs and arrays, newest first."""
     wanted: GraphFilter = {
-        "name": name, "schedule": schedule, "user": user, "since": checks.since("--since", since),
+        "name": name,
+        "schedule": schedule,
+        "user": user,
+        "since": checks.since("--since", since),
         "until": checks.since("--until", until),
-    }  # fmt: skip
+    }
     show(graph_calls.graphs(wanted, limit=limit, cursor=cursor), output_format, graph_tables.page)
 
 
@@ -102,9 +105,10 @@ def _watch(graph_id: int) -> None:
 def cancel(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
     """Cancel all tasks of a graph that have not ended."""
     show(
-        graph_calls.cancel(graph_id), output_format,
+        graph_calls.cancel(graph_id),
+        output_format,
         lambda done: f"cancelled {len(done.cancelled)}, stopping {len(done.cancelling)}",
-    )  # fmt: skip
+    )
 
 
 def retry(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:

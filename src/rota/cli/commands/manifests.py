@@ -37,8 +37,16 @@ Variables = Annotated[
 ]
 
 # Options whose name is not that of their field.
-_OPTION_OF = {"delay": "--in", "files": "--bring", "gpus": "--gpu", "mounts": "--mount", "outputs": "--keep",
-              "ports": "--port", "secrets": "--secret", "tags": "--tag"}  # fmt: skip
+_OPTION_OF = {
+    "delay": "--in",
+    "files": "--bring",
+    "gpus": "--gpu",
+    "mounts": "--mount",
+    "outputs": "--keep",
+    "ports": "--port",
+    "secrets": "--secret",
+    "tags": "--tag",
+}
 _OF_THE_WHOLE = ("idempotency_key",)  # what may be said of a graph on the command line
 
 

@@ -152,9 +152,18 @@ def add(
     """Add a schedule for a task or a manifest. Its files are uploaded and kept."""
     rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
     said = _said(
-        rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
-        at_most=at_most, ends_at=ends_at, max_runs=max_runs, paused=paused or None,
-    )  # fmt: skip
+        rules,
+        zone=zone,
+        anchor=anchor,
+        missed=missed,
+        missed_limit=missed_limit,
+        overlap=overlap,
+        jitter=jitter,
+        at_most=at_most,
+        ends_at=ends_at,
+        max_runs=max_runs,
+        paused=paused or None,
+    )
     if file is not None:
         manifest = manifests.read(file, variables)
         if manifest.schedule is None:
@@ -199,9 +208,18 @@ def edit(
     """Change a schedule. Options that are not given keep their values; a manifest (-f) replaces task and rule."""
     rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
     said = _said(
-        rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
-        at_most=at_most, ends_at=ends_at, max_runs=max_runs, next_at=next_at,
-    )  # fmt: skip
+        rules,
+        zone=zone,
+        anchor=anchor,
+        missed=missed,
+        missed_limit=missed_limit,
+        overlap=overlap,
+        jitter=jitter,
+        at_most=at_most,
+        ends_at=ends_at,
+        max_runs=max_runs,
+        next_at=next_at,
+    )
     if any(text is not None for text in rules.values()):
         _one_rule(rules)
     if file is not None:

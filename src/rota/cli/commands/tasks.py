@@ -81,10 +81,21 @@ def list_tasks(
 
     def page(at: str | None) -> Call[TaskPage]:
         return task_calls.tasks(
-            state=state, status=status, name=name, tag=chosen_tag, schedule=schedule, graph=graph, worker=worker,
-            user=user, since=checks.since("--since", since), until=checks.since("--until", until), tenant=tenant,
-            limit=limit, cursor=at, fold_arrays=fold,
-        )  # fmt: skip
+            state=state,
+            status=status,
+            name=name,
+            tag=chosen_tag,
+            schedule=schedule,
+            graph=graph,
+            worker=worker,
+            user=user,
+            since=checks.since("--since", since),
+            until=checks.since("--until", until),
+            tenant=tenant,
+            limit=limit,
+            cursor=at,
+            fold_arrays=fold,
+        )
 
     if watching and output_format is Format.TABLE and sys.stdout.isatty():
         with connect() as client:

@@ -52,8 +52,11 @@ def validate(
         manifests.preview(manifest, output_format)
     elif output_format is Format.JSON:
         said = {
-            "file": manifest.file, "name": manifest.name, "tasks": manifest.tasks, "schedule": manifest.schedule,
-        }  # fmt: skip
+            "file": manifest.file,
+            "name": manifest.name,
+            "tasks": manifest.tasks,
+            "schedule": manifest.schedule,
+        }
         output.document(msgspec.json.encode(said))
     else:
         count = len(manifest.tasks)

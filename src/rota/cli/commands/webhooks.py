@@ -49,9 +49,13 @@ def add(
 ) -> None:
     """Add a webhook for future events. Prints the secret that signs its messages, once."""
     call = webhook_calls.add_webhook(
-        url, events=event_types("--events", events) or (), task=task, schedule=schedule, name=name,
+        url,
+        events=event_types("--events", events) or (),
+        task=task,
+        schedule=schedule,
+        name=name,
         tag=checks.pair("--tag", tag) if tag else None,
-    )  # fmt: skip
+    )
     show(call, output_format, lambda made: f"webhook {made.id}\nsecret {made.secret}  (not shown again)")
 
 
@@ -116,15 +120,25 @@ def _of(one: WebhookDocument) -> str:
 
 def _deliveries(page: DeliveryPage) -> str:
     columns = (
-        Column("ID", "right"), Column("TYPE"), Column("STATE"), Column("TRIES", "right"), Column("STATUS", "right"),
-        Column("AT"), Column("TROUBLE", flexible=True),
-    )  # fmt: skip
+        Column("ID", "right"),
+        Column("TYPE"),
+        Column("STATE"),
+        Column("TRIES", "right"),
+        Column("STATUS", "right"),
+        Column("AT"),
+        Column("TROUBLE", flexible=True),
+    )
     rows = [
         (
-            str(one.id), one.type, one.state, str(one.tries), str(one.status or NOTHING), exact(one.tried_at),
+            str(one.id),
+            one.type,
+            one.state,
+            str(one.tries),
+            str(one.status or NOTHING),
+            exact(one.tried_at),
             one.trouble or NOTHING,
         )
         for one in page.deliveries
-    ]  # fmt: skip
+    ]
     more = f"\nnext page: --cursor {page.next}" if page.next else ""
     return table(columns, rows, empty="nothing was sent yet") + more

@@ -79,9 +79,13 @@ class Part:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "rota.cli", *self._arguments],
                 env={**os.environ, **self._environment, "ROTA_READY_FD": str(child_end)},
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(child_end,),
-                start_new_session=True, preexec_fn=_die_with_parent,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(child_end,),
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
         os.close(child_end)
         self._started_at = time.monotonic()
 
@@ -173,15 +177,18 @@ def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]
     offered += [word for device in options.devices for word in ("--device", device)]
     return [
         Part(
-            "server node", ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],
+            "server node",
+            ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],
             {"ROTA_DATABASE": database, "ROTA_SECRETS_KEY_FILE": secrets_key, "ROTA_OBJECTS": options.objects},
             logs / "server.log",
         ),
         Part(
-            "worker", ["worker", "--server", options.url, "--data", str(options.data / "worker"), *imports, *offered],
-            {"ROTA_TOKEN": tokens.worker}, logs / "worker.log",
+            "worker",
+            ["worker", "--server", options.url, "--data", str(options.data / "worker"), *imports, *offered],
+            {"ROTA_TOKEN": tokens.worker},
+            logs / "worker.log",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _watch(stopping: int, postgres: EmbeddedPostgres | None, parts: list[Part]) -> None:

@@ -70,16 +70,27 @@ def run_worker(options: WorkerOptions) -> int:
     except ValueError as error:
         return say(f"--capacity: {error}", 2)
     agent = AgentOptions(
-        servers=options.servers, token=options.token, pool=options.pool, name=options.name, data=options.data,
-        capacity=capacity, labels=options.labels, ports=ports, imports=options.imports,
-        mounts=tuple(map(parse_mount, options.mounts)), use_sandbox=not options.no_sandbox,
-        engine=options.engine, roots=dict(map(parse_rootfs, options.roots)),
+        servers=options.servers,
+        token=options.token,
+        pool=options.pool,
+        name=options.name,
+        data=options.data,
+        capacity=capacity,
+        labels=options.labels,
+        ports=ports,
+        imports=options.imports,
+        mounts=tuple(map(parse_mount, options.mounts)),
+        use_sandbox=not options.no_sandbox,
+        engine=options.engine,
+        roots=dict(map(parse_rootfs, options.roots)),
         reserve_bytes=options.reserve_bytes,
-        artifact_cache_bytes=options.artifact_cache_bytes, outputs_limit_bytes=options.outputs_limit_bytes,
+        artifact_cache_bytes=options.artifact_cache_bytes,
+        outputs_limit_bytes=options.outputs_limit_bytes,
         checkpoint_limit_bytes=options.checkpoint_limit_bytes,
         log_spill_bytes=options.log_spill_bytes,
-        devices=devices, stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
-    )  # fmt: skip
+        devices=devices,
+        stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
+    )
     # No process that we start may find the token in its environment.
     os.environ.pop("ROTA_TOKEN", None)
     try:

@@ -343,9 +343,12 @@ def _with_task_options(
     what, room, when = (_options(part, ("from_file", *without)) for part in (what_to_run, room_to_run_in, when_to_run))
     own = inspect.signature(command).parameters
     merged = [
-        *(own[name] for name in first), *what.values(), *room.values(), *when.values(),
+        *(own[name] for name in first),
+        *what.values(),
+        *room.values(),
+        *when.values(),
         *(parameter for name, parameter in own.items() if name not in ("spec", *first)),
-    ]  # fmt: skip
+    ]
 
     @functools.wraps(command)
     def with_options(**values: object) -> None:

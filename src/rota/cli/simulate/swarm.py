@@ -55,9 +55,14 @@ def swarm(
     if output_format is Format.JSON:
         failed = [{"seed": o.seed, "invariant": o.invariant, "message": o.message} for o in result.failed]
         summary = {
-            "seeds": result.seeds, "events": result.events, "seconds": round(seconds, 1), "run_twice": result.repeated,
-            "failed": failed, "sometimes": result.sometimes, "never": never,
-        }  # fmt: skip
+            "seeds": result.seeds,
+            "events": result.events,
+            "seconds": round(seconds, 1),
+            "run_twice": result.repeated,
+            "failed": failed,
+            "sometimes": result.sometimes,
+            "never": never,
+        }
         say(json.dumps(summary))
     else:
         rate = result.seeds / max(seconds, 0.001)

@@ -17,23 +17,39 @@ MOST_ALIKE = 8  # of so many alike the first are drawn, and the rest counted
 MOST_NAMED = 4
 
 _MARKS = {
-    "done": "✔", "failed": "✘", "running": "▶", "ready": "○", "blocked": "·", "delayed": "◷", "paused": "‖",
-    "cancelled": "⊘", "skipped": "↷", "expired": "⌛",
-}  # fmt: skip
+    "done": "✔",
+    "failed": "✘",
+    "running": "▶",
+    "ready": "○",
+    "blocked": "·",
+    "delayed": "◷",
+    "paused": "‖",
+    "cancelled": "⊘",
+    "skipped": "↷",
+    "expired": "⌛",
+}
 
 
 def draw(graph: GraphDocument) -> str:
     now = datetime.now(UTC)
     head = f"{graph.name} ({graph.id})  {graph.status}  {progress(graph)}  {ago(graph.created_at, now)}"
-    columns = (Column("TASK"), Column("STATE"), Column("ID", align="right"), Column("TOOK", align="right"),
-               Column("AFTER", flexible=True), Column("WHY", flexible=True, optional=True))  # fmt: skip
+    columns = (
+        Column("TASK"),
+        Column("STATE"),
+        Column("ID", align="right"),
+        Column("TOOK", align="right"),
+        Column("AFTER", flexible=True),
+        Column("WHY", flexible=True, optional=True),
+    )
     if graph.scheduled_for is not None:
         head += f"\nof schedule {graph.schedule or '(removed)'}, for {graph.scheduled_for:%Y-%m-%dT%H:%M:%SZ}"
     drawn = [head, "", table(columns, _rows(graph, now), empty="no tasks")]
     if graph.critical_path:
-        drawn += ["", "longest path: " + " → ".join(
-            f"{step.name} {span(step.run_seconds)}" for step in graph.critical_path[-12:]
-        )]  # fmt: skip
+        drawn += [
+            "",
+            "longest path: "
+            + " → ".join(f"{step.name} {span(step.run_seconds)}" for step in graph.critical_path[-12:]),
+        ]
     return "\n".join(drawn)
 
 
@@ -61,8 +77,16 @@ def _rows(graph: GraphDocument, now: datetime) -> list[tuple[str, ...]]:
         shown = same if len(same) <= MOST_ALIKE else same[:3]
         for task in shown:
             mark = _MARKS.get(task.state, "?")
-            rows.append((f"{indent}{mark} {task.name}", task.state, str(task.id), _took(task, now),
-                         _parents(task, names), task.reason or ""))  # fmt: skip
+            rows.append(
+                (
+                    f"{indent}{mark} {task.name}",
+                    task.state,
+                    str(task.id),
+                    _took(task, now),
+                    _parents(task, names),
+                    task.reason or "",
+                )
+            )
         if len(shown) < len(same):
             rows.append((f"{indent}… and {len(same) - len(shown)} more", same[0].state, "", "", "", ""))
     return rows

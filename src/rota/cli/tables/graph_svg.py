@@ -14,9 +14,17 @@ WIDTH, HEIGHT = 170, 40  # of a box
 ACROSS, DOWN, MARGIN, TOP = 70, 16, 20, 50
 
 _COLOURS = {
-    "done": "#c8e6c9", "failed": "#ffcdd2", "running": "#b3e5fc", "ready": "#fff9c4", "blocked": "#eeeeee",
-    "delayed": "#fff9c4", "paused": "#e1bee7", "cancelled": "#cfd8dc", "skipped": "#cfd8dc", "expired": "#cfd8dc",
-}  # fmt: skip
+    "done": "#c8e6c9",
+    "failed": "#ffcdd2",
+    "running": "#b3e5fc",
+    "ready": "#fff9c4",
+    "blocked": "#eeeeee",
+    "delayed": "#fff9c4",
+    "paused": "#e1bee7",
+    "cancelled": "#cfd8dc",
+    "skipped": "#cfd8dc",
+    "expired": "#cfd8dc",
+}
 _DASHES = {"after": "", "after_end": "6 3", "after_failed": "2 3"}
 _STYLE = (
     "text{font:12px sans-serif}.state{font-size:10px;fill:#555}.title{font-size:16px;font-weight:bold}"
@@ -42,8 +50,12 @@ def picture(graph: GraphDocument) -> str:
         f'<rect width="{width}" height="{height}" fill="white" style="stroke:none"/>',
         f'<text class="title" x="{MARGIN}" y="28">{_text(graph.name)} ({graph.id}): {_text(graph.status)}</text>',
     ]
-    parts += [_curve(places[parent], places[task.id], dash) for task in graph.tasks for parent, dash in _edges(task)
-              if parent in places]  # fmt: skip
+    parts += [
+        _curve(places[parent], places[task.id], dash)
+        for task in graph.tasks
+        for parent, dash in _edges(task)
+        if parent in places
+    ]
     parts += [_box(task, *places[task.id]) for task in graph.tasks]
     return "\n".join([*parts, "</svg>", ""])
 
@@ -63,11 +75,11 @@ def _curve(start: tuple[int, int], end: tuple[int, int], dash: str) -> str:
 def _box(task: GraphTask, x: int, y: int) -> str:
     name = task.name if len(task.name) <= 22 else task.name[:21] + "…"
     return (
-        f'<g><title>{_text(task.name)}: {task.id}</title>'
+        f"<g><title>{_text(task.name)}: {task.id}</title>"
         f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="{_COLOURS.get(task.state, "#fff")}"/>'
         f'<text x="{x + 10}" y="{y + 17}">{_text(name)}</text>'
         f'<text class="state" x="{x + 10}" y="{y + 32}">{_text(task.state)} · {task.id}</text></g>'
-    )  # fmt: skip
+    )
 
 
 def _text(text: str) -> str:

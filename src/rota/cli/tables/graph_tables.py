@@ -10,20 +10,32 @@ from rota.model.answers.graphs import GraphAgain, GraphPage, GraphSummary
 BAR_WIDTH = 12
 
 _COLUMNS = (
-    Column("ID", align="right"), Column("NAME", flexible=True), Column("STATUS"), Column("PROGRESS"), Column("FAILED"),
-    Column("CREATED", optional=True), Column("SCHEDULE", optional=True), Column("USER", optional=True),
-)  # fmt: skip
+    Column("ID", align="right"),
+    Column("NAME", flexible=True),
+    Column("STATUS"),
+    Column("PROGRESS"),
+    Column("FAILED"),
+    Column("CREATED", optional=True),
+    Column("SCHEDULE", optional=True),
+    Column("USER", optional=True),
+)
 
 
 def page(found: GraphPage) -> str:
     now = datetime.now(UTC)
     rows = [
         (
-            str(graph.id), graph.name, graph.status, progress(graph), str(graph.counts.get("failed") or NOTHING),
-            ago(graph.created_at, now), graph.schedule or NOTHING, graph.user,
+            str(graph.id),
+            graph.name,
+            graph.status,
+            progress(graph),
+            str(graph.counts.get("failed") or NOTHING),
+            ago(graph.created_at, now),
+            graph.schedule or NOTHING,
+            graph.user,
         )
         for graph in found.graphs
-    ]  # fmt: skip
+    ]
     drawn = table(_COLUMNS, rows, empty="no graphs" if found.next is None else "none so far")
     return drawn if found.next is None else f"{drawn}\nmore: the same with --cursor {found.next}"
 

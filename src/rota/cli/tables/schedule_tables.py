@@ -11,9 +11,13 @@ from rota.model.answers import schedules as documents
 
 def page(answer: documents.SchedulePage) -> str:
     columns = (
-        Column("NAME", flexible=True), Column("STATE"), Column("RULE", flexible=True), Column("ZONE"),
-        Column("NEXT"), Column("RUNS", "right", optional=True),
-    )  # fmt: skip
+        Column("NAME", flexible=True),
+        Column("STATE"),
+        Column("RULE", flexible=True),
+        Column("ZONE"),
+        Column("NEXT"),
+        Column("RUNS", "right", optional=True),
+    )
     rows = [
         (one.name, one.state, _rule(one), one.zone, _local(one.next_at, one.zone), str(one.runs))
         for one in answer.schedules
@@ -26,19 +30,25 @@ def one(answer: documents.ScheduleDocument) -> str:
     what = [" ".join(map(str, task.get("command") or [task.get("function") or "script"])) for task in answer.tasks]
     return facts(
         (
-            ("name", answer.name), ("state", answer.state), ("rule", _rule(answer)), ("zone", answer.zone),
+            ("name", answer.name),
+            ("state", answer.state),
+            ("rule", _rule(answer)),
+            ("zone", answer.zone),
             ("next", _local(answer.next_at, answer.zone)),
             ("runs", what[0] if answer.graph is None else f"graph {answer.graph} of {len(what)} tasks"),
             ("files", " ".join(one[:19] for one in answer.artifacts)),
             ("missed", f"{answer.missed} (at most {answer.missed_limit})" if answer.missed == "all" else answer.missed),
-            ("overlap", answer.overlap), ("jitter", f"{answer.jitter_seconds:g} s" if answer.jitter_seconds else ""),
-            ("at most", str(answer.at_most or "")), ("ends at", _local(answer.ends_at, answer.zone)),
+            ("overlap", answer.overlap),
+            ("jitter", f"{answer.jitter_seconds:g} s" if answer.jitter_seconds else ""),
+            ("at most", str(answer.at_most or "")),
+            ("ends at", _local(answer.ends_at, answer.zone)),
             ("had", f"{answer.runs} of {answer.max_runs} runs" if answer.max_runs else f"{answer.runs} runs"),
             ("last graph", str(answer.last_graph or "")),
-            ("last tasks", _numbers(answer.last_tasks)), ("user", answer.user),
+            ("last tasks", _numbers(answer.last_tasks)),
+            ("user", answer.user),
             ("version", str(answer.version)),
         )
-    )  # fmt: skip
+    )
 
 
 def coming(answer: documents.ScheduleDocument) -> str:
@@ -77,9 +87,13 @@ def _occurrences(found: list[documents.OccurrenceDocument], *, empty: str) -> st
         for one in found
     ]
     columns = (
-        Column("INSTANT"), Column("BY"), Column("GRAPH", optional=True), Column("TASKS"), Column("STATUS"),
+        Column("INSTANT"),
+        Column("BY"),
+        Column("GRAPH", optional=True),
+        Column("TASKS"),
+        Column("STATUS"),
         Column("SKIPPED BECAUSE", flexible=True),
-    )  # fmt: skip
+    )
     return table(columns, rows, empty=empty)
 
 
