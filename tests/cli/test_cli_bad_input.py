@@ -1,4 +1,4 @@
-"""RELIABILITY.md §5 rows 49–51: bad input is exit 2, one line that names it, and no request at all."""
+"""Bad input ends with exit code 2 and one line that names it, before any request (promises, rows 49–51)."""
 
 from __future__ import annotations
 

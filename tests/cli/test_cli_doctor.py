@@ -1,4 +1,4 @@
-"""`rota doctor`: what it finds on this machine by trying it out, and what it says of machines that have less."""
+"""`rota doctor`: findings of this machine, and of machines that lack something."""
 
 from __future__ import annotations
 

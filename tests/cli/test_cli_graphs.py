@@ -1,4 +1,4 @@
-"""`rota graph`: drawn with states, written as a picture, and handled as one."""
+"""`rota graph`: the drawing, the picture, and changes of a whole graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One sentence that names what was typed and says what would be right, where it used to be easy to be left alone."""
+"""Error messages are one sentence that names the input and says what would be right."""
 
 from __future__ import annotations
 

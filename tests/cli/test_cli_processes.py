@@ -1,4 +1,4 @@
-"""What only a real process shows: Ctrl-C, a closed pipe, a terminal (RELIABILITY.md §5 rows 53 and 54)."""
+"""Behaviour that only a real process shows: Ctrl-C, a closed pipe, a terminal (promises, rows 53 and 54)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota schedule`: words become requests, answers become tables, and what can't be is said in a sentence."""
+"""`rota schedule`: requests, tables and error messages."""
 
 from __future__ import annotations
 

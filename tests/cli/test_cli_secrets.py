@@ -1,4 +1,4 @@
-"""`rota secret`: where a value may come from, and that it is in no argument and no message."""
+"""`rota secret`: the sources of a value, which appears in no argument and no message."""
 
 from __future__ import annotations
 

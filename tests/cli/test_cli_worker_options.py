@@ -1,4 +1,4 @@
-"""What a worker is told to offer: refused before it connects when it makes no sense."""
+"""Bad options of a worker are refused before it connects."""
 
 from __future__ import annotations
 

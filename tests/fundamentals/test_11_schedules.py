@@ -1,4 +1,4 @@
-"""Lesson 11: recurring work. A schedule has a rule; every instant of it becomes one run, or one skip with its reason."""
+"""Lesson 11: schedules. Every instant of a schedule's rule becomes one run, or one skip with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 12: graphs. Built by name and arrow, run in order, seen and handled as one."""
+"""Lesson 12: graphs. Tasks that refer to each other by name, run in order, and are shown and changed as one."""
 
 from __future__ import annotations
 

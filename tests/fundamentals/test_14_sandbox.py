@@ -1,4 +1,4 @@
-"""Lesson 11: strangers' functions. They run in warm processes like everybody's, but behind walls and for one tenant."""
+"""Lesson 14: functions of untrusted tenants. They run in warm processes too, but sandboxed and for one tenant only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rota import Client
 
 
-def test_functions_of_a_tenant_nobody_vouched_for_run_behind_walls(
+def test_functions_of_an_untrusted_tenant_run_sandboxed(
     client: Client, neighbour: Client, rota: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     look = "sandboxed_tasks:look"

@@ -1,4 +1,4 @@
-"""Lesson 1: hand over a command or a script, wait for it, read what it printed and how it ended."""
+"""Lesson 1: submit a command or a script, wait for it, read its output and how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 3: tasks after tasks, tries after failures, and what is left when all tries are used up."""
+"""Lesson 3: dependencies, retries after failures, and dead letters when all attempts are used up."""
 
 from __future__ import annotations
 

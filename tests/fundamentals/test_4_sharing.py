@@ -1,4 +1,4 @@
-"""Lesson 4: keys, tenants and limits. One tenant neither sees nor touches another's tasks."""
+"""Lesson 4: tokens, tenants and limits. One tenant neither sees nor touches another's tasks."""
 
 from __future__ import annotations
 

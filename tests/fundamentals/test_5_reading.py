@@ -1,4 +1,4 @@
-"""Lesson 5: finding tasks again: lists, filters, pages, attempts, logs as they come."""
+"""Lesson 5: finding tasks again: lists, filters, pages, attempts, followed logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task leaves in its checkpoint folder is there for its next attempt, wherever that runs; a damaged one gives way."""
+"""The checkpoint folder of an attempt is restored for the next one on any node; a damaged checkpoint falls back."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def test_a_folder_that_was_emptied_is_empty_for_the_next_attempt(client: Client,
     assert [handle.log(attempt=number) for number in (1, 2, 3)] == ["found \n", "found a\n", "found \n"]
 
 
-def test_a_paused_task_goes_on_from_what_it_saved_behind_walls_too(stranger: Client) -> None:
+def test_a_paused_task_goes_on_from_what_it_saved_in_a_sandbox_too(untrusted: Client) -> None:
     saving = 'trap "echo saved > $ROTA_CHECKPOINT/state; exit 1" TERM; echo up; while :; do sleep 0.05; done'
-    handle = stranger.submit(
+    handle = untrusted.submit(
         ["bash", "-c", f"[ -e $ROTA_CHECKPOINT/state ] && echo $ROTA_CHECKPOINT && exit 0; {saving}"], memory="256M"
     )
     eventually(lambda: "up" in handle.log())

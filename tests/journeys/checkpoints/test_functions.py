@@ -1,4 +1,4 @@
-"""Functions keep a value over their attempts, and are asked to stop before they are ended."""
+"""Functions keep a value across attempts, and are asked to stop before they are killed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def test_a_value_is_there_for_the_next_attempt_and_for_the_same(client: Client, 
     assert handle.result(PATIENCE_SECONDS) == [[1, 2], [1, 2, 3]]
 
 
-def test_a_value_is_kept_behind_walls_too(stranger: Client) -> None:
-    handle = stranger.submit(function="keeping_tasks:count_up", args=[""], attempts=3, backoff=0.01, memory="256M")
+def test_a_value_is_kept_in_a_sandbox_too(untrusted: Client) -> None:
+    handle = untrusted.submit(function="keeping_tasks:count_up", args=[""], attempts=3, backoff=0.01, memory="256M")
     assert handle.result(PATIENCE_SECONDS) == [[1, 2], [1, 2, 3]]
 
 

@@ -1,4 +1,4 @@
-"""Stages: a retry goes on at the stage that failed; the manifest says what is wrong with them."""
+"""Stages: a retry resumes at the stage that failed; a bad stage is reported with its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster with one worker behind whose walls strangers' tasks run, and helpers to bring files to it."""
+"""A cluster with one worker that sandboxes untrusted tasks, and helpers to upload files."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def relay(cluster: Cluster) -> Iterator[Relay]:
 
 
 @pytest.fixture(scope="package")
-def stranger(cluster: Cluster) -> Iterator[Client]:
-    """A member of a tenant that nobody trusts: its tasks run behind walls."""
+def untrusted(cluster: Cluster) -> Iterator[Client]:
+    """A member of a tenant that nobody trusts: its tasks run sandboxed."""
     admin = {"authorization": f"Bearer {cluster.keys.admin}"}
     with httpx.Client(base_url=cluster.urls[0], headers=admin, timeout=30, trust_env=False) as http:
-        http.post("/v1/tenants", json={"name": "stranger", "plan": "unlimited"}).raise_for_status()
-        answer = http.post("/v1/tokens", json={"tenant": "stranger", "user": "sam", "role": "member"})
+        http.post("/v1/tenants", json={"name": "untrusted", "plan": "unlimited"}).raise_for_status()
+        answer = http.post("/v1/tokens", json={"tenant": "untrusted", "user": "sam", "role": "member"})
     with Client(server=cluster.urls[0], token=answer.raise_for_status().json()["token"]) as client:
         yield client
 

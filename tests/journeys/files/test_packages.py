@@ -1,4 +1,4 @@
-"""Functions whose code comes with them: from wheels, zips and tars, behind walls and without, never mixed."""
+"""Functions with a package: wheels, zips and tars, sandboxed and not, never mixed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def source_release(word: str) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.fixture(params=["trusted", "stranger"])
+@pytest.fixture(params=["trusted", "untrusted"])
 def client(request: pytest.FixtureRequest) -> Client:
     found: Client = request.getfixturevalue(request.param)
     return found
@@ -80,20 +80,20 @@ def test_a_function_runs_from_its_own_package_and_packages_with_equal_names_neve
     assert [handle.result(PATIENCE_SECONDS) for _, handle in handles] == [expected for expected, _ in handles]
 
 
-def test_the_code_is_read_only_behind_walls_and_without_the_package_there_is_no_such_module(stranger: Client) -> None:
+def test_the_code_is_read_only_sandboxed_and_not_the_package_there_is_no_such_module(untrusted: Client) -> None:
     package = zipped("hello")
-    where = stranger.submit(function="greeting.main:where", package=package)
+    where = untrusted.submit(function="greeting.main:where", package=package)
     assert where.result(PATIENCE_SECONDS) == ["/package/greeting/main.py", ["greeting", "greeting-1.0.dist-info"]]
-    spoilt = stranger.submit(function="greeting.main:spoil", package=package).wait(PATIENCE_SECONDS)
+    spoilt = untrusted.submit(function="greeting.main:spoil", package=package).wait(PATIENCE_SECONDS)
     assert spoilt.failure is not None
     assert spoilt.failure.type in (
         "OSError",
         "PermissionError",
     )  # a file system that is read-only, and not its own file
-    bare = stranger.submit(function="greeting.main:where").wait(PATIENCE_SECONDS)
+    bare = untrusted.submit(function="greeting.main:where").wait(PATIENCE_SECONDS)
     assert bare.failure is not None
     assert bare.failure.message == "there is no module greeting on this node"
-    other = stranger.submit(function="parting.main:where", package=package).wait(PATIENCE_SECONDS)
+    other = untrusted.submit(function="parting.main:where", package=package).wait(PATIENCE_SECONDS)
     assert other.failure is not None
     assert other.failure.message == "there is no module parting in the task's package, nor on this node"
 

@@ -1,4 +1,4 @@
-"""One real cluster for all that running tasks say and are told, and a way to wait for a fact."""
+"""One cluster for results, progress, logs and requests to running tasks, and a helper that waits for a condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running task is given more time; which limit ended a task is told in one sentence."""
+"""Extending the cap of a running task; one sentence names the limit that ended a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a task's output: the last lines, what came lately, one stream; stored or as it comes, from any server node."""
+"""Parts of a task's output: last lines, recent output, one stream; stored or followed, from any server node."""
 
 from __future__ import annotations
 

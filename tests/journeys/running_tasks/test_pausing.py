@@ -1,4 +1,4 @@
-"""A task is held back and goes on: by command line and client, waiting or running, told from any server node."""
+"""Pausing and resuming a task: by command line and client, waiting or running, through any server node."""
 
 from __future__ import annotations
 

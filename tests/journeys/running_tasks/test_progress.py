@@ -1,4 +1,4 @@
-"""How far a running task says it is, from the task to the client."""
+"""Progress, from the running task to the client."""
 
 from __future__ import annotations
 

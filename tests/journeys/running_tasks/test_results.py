@@ -1,4 +1,4 @@
-"""What commands and scripts return, and what the tasks after them get of it."""
+"""Results of commands and scripts, and how dependents read them."""
 
 from __future__ import annotations
 

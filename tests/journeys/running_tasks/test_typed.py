@@ -1,4 +1,4 @@
-"""Arguments and results that JSON alone does not carry survive the trip, there and back."""
+"""Arguments and results of types that JSON lacks keep their types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`rota upload` and `rota artifact`: files that tasks can name, and files that tasks leave behind.
+"""`rota upload`, `rota artifact`, `rota outputs`: files for tasks, and files that tasks keep.
 
-An artifact is named by its digest (`sha256:…`); the first eight digits or more are enough. Bars are for people: drawn
-on stderr, and only when that is a terminal.
+An artifact is named by its digest (`sha256:…`); the first eight digits or more are enough. Progress bars are drawn on
+stderr, and only on a terminal.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def upload(
         source = sys.stdin.buffer if file == "-" else file
         try:
             made = client.artifacts.upload(source, name=name, progress=progress)
-        except OSError as error:  # of the file: what the network has is told otherwise
+        except OSError as error:  # of the file: network errors are RotaErrors
             raise typer.BadParameter(f"{file}: {error.strerror or error}", param_hint="FILE") from None
     if output_format is Format.JSON:
         output.document(msgspec.json.encode(made))
@@ -99,7 +99,7 @@ def download(
     reference = _checked(artifact)
     with connect(FOLLOW_RETRY_SECONDS) as client:
         found = client.artifacts.get(reference)
-        # A name comes from whoever uploaded it: it must not lead out of this folder.
+        # The name comes from the uploader: it must not lead out of this folder.
         target = file or os.path.basename(found.name) or found.sha256[:12]
         if target == "-":
             _refuse_terminal()
@@ -160,7 +160,7 @@ def _why_none(task: TaskDocument) -> str:
 
 
 def _fetch(client: Client, one: OutputDocument, folder: Path, *, force: bool) -> None:
-    """A name comes from the task: it must not lead out of the folder."""
+    """The name comes from the task: it must not lead out of the folder."""
     if path_fault(one.name) is not None:
         raise typer.BadParameter(f"the task called an output {one.name!r}; it is not written", param_hint="--download")
     path = folder / one.name
@@ -184,7 +184,7 @@ def _checked(reference: str) -> str:
 
 
 def _check_readable(file: str) -> None:
-    """Before anything is sent: a folder, a missing file and an unreadable one have one sentence each."""
+    """Refuses folders, missing files and unreadable files before anything is sent."""
     try:
         mode = os.stat(file).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
@@ -194,7 +194,7 @@ def _check_readable(file: str) -> None:
             hint = f"pack it first (tar cz {file} | rota upload -)"
             raise typer.BadParameter(f"{file}: is a folder; {hint}", param_hint="FILE")
         with open(file, "rb") as opened:
-            opened.read(1)  # some can be opened and not read
+            opened.read(1)  # some files can be opened but not read
     except OSError as error:
         raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
 
@@ -205,7 +205,7 @@ def _refuse_terminal() -> None:
 
 
 def uploaded(client: Client, spec: TaskSpec) -> TaskSpec:
-    """A task's spec with artifacts in the place of files that are here: they are sent first."""
+    """Uploads the local files of a task's spec; returns the spec with artifacts in their stead."""
     made = {}
     for source, name in local_files([spec]).items():
         with bar("uploading") as progress:

@@ -1,4 +1,4 @@
-"""Who am I to the cluster, and what is it made of: `rota me`, `rota node`, `rota server list`."""
+"""`rota me`, `rota node` and `rota server`: the caller's limits, and the parts of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota key`: concurrency keys, how busy they are, and cooling one down."""
+"""`rota key`: shows concurrency keys, and cools one down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota dead`: tasks that used up their attempts; find them, look at them, run them again, or let them go."""
+"""`rota dead`: lists, shows, requeues and discards dead letters."""
 
 # No postponed annotations here: `_takes_filter` and Typer read them as the types they are.
 
@@ -74,7 +74,7 @@ def _filter(
 
 
 def _takes_filter(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of `_filter`; it receives their outcome as `wanted`."""
+    """Gives a command the options of `_filter`; it receives the filter as `wanted`."""
     shared = inspect.signature(_filter).parameters
     own = inspect.signature(command).parameters
 
@@ -134,7 +134,7 @@ def requeue(
             whole = RequeueAnswer()
             while (some := client.perform(dead_letter_calls.requeue(None, wanted, before))).requeued:
                 whole = RequeueAnswer(requeued=whole.requeued + some.requeued)
-            whole = RequeueAnswer(requeued=whole.requeued, refused=some.refused)  # these are met in every round
+            whole = RequeueAnswer(requeued=whole.requeued, refused=some.refused)  # every round returns these again
             body = msgspec.json.encode(whole)
     if output_format is Format.JSON:
         output.document(body)
@@ -187,9 +187,9 @@ def _one_way(wanted: "DeadFilter", task_ids: list[int] | None, everything: bool,
 def _agreed(
     client: "Client", wanted: "DeadFilter", word: str, *, dry_run: bool, yes: bool, output_format: Format
 ) -> "datetime | None":
-    """Says how many are meant; as of when they are to be touched, None if they are not.
+    """Shows how many dead letters match and asks; returns the time of the count, or None if the answer is no.
 
-    What dies later is not met again: a new run of a letter may be dead before the last of them is requeued.
+    Only letters from before that time are changed: a requeued task may die again before the last one is requeued.
     """
     counted = client.perform(dead_letter_calls.count(wanted))
     said = f"{counted.count:,}{' or more' if counted.or_more else ''} dead letter{'' if counted.count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Changing tasks while they wait: edit, hold, release."""
+"""`rota edit`, `rota hold`, `rota release`: change tasks that wait."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[Grap
                 wholes.append(client.perform(of_graph(one.id)))
             except NotFound:
                 refused.append(one)
-            except Refused:  # a graph, and over
+            except Refused:  # a graph that has ended
                 refused.append(RefusedTask(id=one.id, reason="ended"))
     report = HoldReport(held=answer.held, released=answer.released, refused=refused, graphs=wholes)
     if output_format is Format.JSON:

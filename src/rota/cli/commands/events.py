@@ -1,4 +1,4 @@
-"""`rota events`: what happens to your tasks and schedules, so far or as it comes."""
+"""`rota events`: past or new events of tasks and schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota graph`: tasks that belong together. List, draw, cancel as a whole, run again."""
+"""`rota graph`: lists, draws, cancels and repeats graphs."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def show_graph(
 
 
 def _watch(graph_id: int) -> None:
-    """On a terminal the drawing stays in place; elsewhere it is written again whenever something has changed."""
+    """Redraws in place on a terminal; elsewhere prints the drawing whenever it has changed."""
     last = None
     with connect(FOLLOW_RETRY_SECONDS) as client:
         while True:

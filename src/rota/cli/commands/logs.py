@@ -1,7 +1,6 @@
-"""`rota logs`: what a task wrote, whole or as it comes.
+"""`rota logs`: the output of a task, whole or followed.
 
-The bytes are the task's. They pass unchanged to a file or a pipe and are made harmless on a terminal
-(`terminal.py`).
+The bytes pass unchanged to a file or a pipe, and are made harmless for a terminal (`terminal.py`).
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def _follow(
 
 
 def _line(item: LogItem) -> bytes:
-    """The line of the API's stream again."""
+    """The item as a line of the API's stream."""
     if isinstance(item, LogProgress):
         return msgspec.json.encode({"progress": {"fraction": item.fraction, "message": item.message}})
     if isinstance(item, LogEnd):

@@ -1,4 +1,4 @@
-"""`-f rota.yaml` for `submit`, `run` and `validate`: the file read and checked, sent, and what became of its tasks."""
+"""`-f rota.yaml` for `submit`, `run`, `validate` and `schedule`: reads, checks and sends a manifest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OPTION_OF = {
     "secrets": "--secret",
     "tags": "--tag",
 }
-_OF_THE_WHOLE = ("idempotency_key",)  # what may be said of a graph on the command line
+_OF_THE_WHOLE = ("idempotency_key",)  # options that may be given with a graph
 
 
 def read(file: str, variables: list[str] | None) -> Manifest:
@@ -69,14 +69,14 @@ def without_file(variables: list[str] | None) -> None:
 
 
 def one_task(manifest: Manifest, spec: TaskSpec) -> TaskRequest:
-    """The manifest's task, with what the command line says otherwise. A graph has no one task to say it of."""
+    """The manifest's task, with the options of the command line. A graph is refused: it has many tasks."""
     if manifest.is_graph:
         raise checks.wrong("--file", f"{manifest.file} is a graph; rota submit -f takes one, rota run shows one task")
     return overridden(manifest.tasks[0], spec)
 
 
 def graph_key(manifest: Manifest, spec: TaskSpec) -> str | None:
-    """The idempotency key for a whole graph; any other option would be ambiguous and is refused."""
+    """The idempotency key of a whole graph. Any other option is refused as ambiguous."""
     for name, value in spec.items():
         if value is not None and name not in _OF_THE_WHOLE:
             option = _OPTION_OF.get(name, "--" + name.replace("_", "-"))
@@ -86,7 +86,7 @@ def graph_key(manifest: Manifest, spec: TaskSpec) -> str | None:
 
 @contextmanager
 def placing(manifest: Manifest | None, *, of_schedule: bool = False) -> Iterator[None]:
-    """A server's refusal of what came from a file names the file's lines."""
+    """Adds the manifest's lines to a refusal by the server."""
     try:
         yield
     except Refused as refusal:
@@ -98,7 +98,7 @@ def placing(manifest: Manifest | None, *, of_schedule: bool = False) -> Iterator
 def add_schedule(
     manifest: Manifest, spec: TaskSpec, *, name: str | None, said: dict[str, Any], output_format: Format
 ) -> None:
-    """Make the schedule of what the file describes. The command line's word goes before the file's."""
+    """Add a schedule for the manifest. Options of the command line override the file."""
     with connect(SUBMIT_RETRY_SECONDS) as client:
         tasks = _tasks(client, manifest, spec)
         call = manifest_calls.scheduled(manifest, name=name, options=said, tasks=tasks)
@@ -108,7 +108,7 @@ def add_schedule(
 def edit_schedule(
     manifest: Manifest, name: str, version: int | None, *, said: dict[str, Any], output_format: Format
 ) -> None:
-    """What a schedule runs, and when where the file says so, as the file has it now."""
+    """Replace a schedule's work by the manifest's, and its rule if the manifest has one."""
     options = manifest_calls.schedule_options(manifest, said)
     with connect() as client:
         version = version or client.schedules.get(name).version
@@ -134,7 +134,7 @@ def _tasks(client: Client, manifest: Manifest, spec: TaskSpec) -> list[TaskReque
 
 
 def submit_graph(manifest: Manifest, key: str, *, wait: bool, output_format: Format) -> None:
-    """Hand a graph over and print its id, then its tasks' by name; with `wait`, until all have ended."""
+    """Submit a graph and print its id and the ids of its tasks; with `wait`, wait until all have ended."""
     with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
         call = manifest_calls.submit_graph(manifest, key)
         with placing(manifest):
@@ -153,7 +153,7 @@ def submit_graph(manifest: Manifest, key: str, *, wait: bool, output_format: For
 
 
 def _until_ended(client: Client, ids: dict[str, int]) -> None:
-    """Those that did not end done are named, and the command ends with 1."""
+    """Names the tasks that are not done, and exits with 1 if there are any."""
     ended = client.converse(wait_for_all(list(ids.values()), None, time.monotonic))
     failures = {name: failure_of(ended[task_id]) for name, task_id in ids.items()}
     for name, failure in failures.items():
@@ -164,7 +164,7 @@ def _until_ended(client: Client, ids: dict[str, int]) -> None:
 
 
 def preview(manifest: Manifest, output_format: Format) -> None:
-    """What would become of it; exit 4 if it would be refused now."""
+    """Show what would happen; exit 4 if the server would refuse it."""
     call = manifest_calls.preview(manifest)
     with connect() as client, placing(manifest):
         body = client.exchange(call)

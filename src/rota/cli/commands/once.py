@@ -1,4 +1,4 @@
-"""`rota once KEY -- command`: runs a command only if nobody has run it to success under this key before."""
+"""`rota once KEY -- command`: runs a command unless it has succeeded under this key before."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def once(
 
     Exits with the command's exit code, or with 0 if the command has succeeded before. A failed command can run again.
     """
-    words = command[1:] if command[0] == "--" else command  # after the key, the dashes come through
+    words = command[1:] if command[0] == "--" else command  # after KEY, Typer passes the dashes on
     if not words:
         raise checks.wrong("COMMAND", "there is none")
     checks.duration("--lease", lease)

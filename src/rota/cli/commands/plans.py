@@ -1,4 +1,4 @@
-"""`rota plan`: what a subscription allows. `none` lifts a limit. For administrators."""
+"""`rota plan`: the limits of subscriptions. For administrators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota pool` and `rota lane`: the rules that leaders decide by. Anyone reads, administrators change."""
+"""`rota pool` and `rota lane`: the rules of scheduling. Everyone reads them, administrators change them."""
 
 from __future__ import annotations
 

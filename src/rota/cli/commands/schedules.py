@@ -1,4 +1,4 @@
-"""`rota schedule`: recurring work. Add, look at, pause, edit, run now, skip, look ahead and back, backfill."""
+"""`rota schedule`: recurring tasks and graphs."""
 
 # No postponed annotations here: `takes_schedule_options` and Typer read them as the types they are.
 
@@ -78,7 +78,7 @@ MaxRuns = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, hel
 
 
 class _WithHourly(TyperCommand):
-    """Takes `--hourly` with a minute or without one, which Typer can't say."""
+    """Takes `--hourly` with or without a minute, which Typer does not support."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -311,13 +311,13 @@ def backfill(
 
 
 def _said(rules: dict[RuleKind, str | None], **others: object) -> Any:
-    """What is given, and nothing that anybody can see is wrong."""
+    """The given options, checked as far as possible without a server."""
     for option, choices in (("missed", Missed), ("overlap", Overlap)):
         value = others.get(option)
         checks.one_of(f"--{option}", None if value is None else str(value), [one.value for one in choices])
     given = {kind.value: text for kind, text in rules.items() if text is not None}
     said = {**given, **{name: value for name, value in others.items() if value is not None}}
-    if len(given) == 1:  # else it is a file's, or the schedule's own
+    if len(given) == 1:  # else the manifest's or the schedule's own
         for fault in faults_alone(msgspec.convert(said, ScheduleRequest)):
             raise checks.wrong(_option(fault.pointer), fault.detail)
     return said

@@ -1,7 +1,7 @@
-"""`rota secret`: values that tasks may have and nobody sees. Set, list, remove; administrators rotate the master key.
+"""`rota secret`: sets, lists and removes secrets; administrators rotate the master key.
 
-A value comes from a prompt that shows nothing, from a pipe, or from a file: never from the command line, where `ps`
-and the shell's history would keep it.
+A value comes from a hidden prompt, a pipe or a file, never from the command line, where `ps` and the shell's history
+would show it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def set_secret(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Set a secret. The value is prompted for, piped in, or read from --file."""
-    if misplaced:  # refused here, because the usual refusal would repeat it
+    if misplaced:  # the usual error message would repeat the value
         raise checks.wrong("NAME", "a value is never given as a word; type it when asked, pipe it in, or use --file")
     trouble = name_trouble(name)
     if trouble is not None:
@@ -70,7 +70,7 @@ def _from_file(path: Path) -> str:
 
 def _from_prompt(name: str) -> str:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", getpass.GetPassWarning)  # rather nothing than a value on the screen
+        warnings.simplefilter("error", getpass.GetPassWarning)  # never show a value on the screen
         try:
             return getpass.getpass(f"Value of {name} (not shown): ")
         except getpass.GetPassWarning:
@@ -80,7 +80,7 @@ def _from_prompt(name: str) -> str:
 
 
 def _from_pipe() -> str:
-    """All of stdin without the last line's end, which `echo` adds."""
+    """All of stdin without the final newline, which `echo` adds."""
     text = _text("value", sys.stdin.buffer.read(MOST_VALUE_BYTES + 2))
     return text.removesuffix("\n").removesuffix("\r")
 
@@ -89,7 +89,7 @@ def _text(where: str, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        if len(data) > MOST_VALUE_BYTES:  # cut inside a character, maybe
+        if len(data) > MOST_VALUE_BYTES:  # may cut a character
             raise checks.wrong(where, f"a value has 1 to {MOST_VALUE_BYTES} bytes") from None
         raise checks.wrong(where, "a value is UTF-8 text; encode other bytes first, with base64 say") from None
 

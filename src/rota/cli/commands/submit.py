@@ -1,6 +1,6 @@
-"""`rota submit` hands a task over and prints its id; `rota run` shows its output and ends with its exit code.
+"""`rota submit` submits a task and prints its id; `rota run` shows its output and exits with its exit code.
 
-`run` writes nothing of its own to stdout: that belongs to the task. Interrupting either never stops the task.
+`run` writes nothing of its own to stdout, which belongs to the task. Ctrl-C never stops the task.
 """
 
 # No postponed annotations here: `takes_task_options` and Typer read them as the types they are.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rota.client._sync.client import Client
     from rota.client.manifest.load import Manifest
 
-# After the first word of the command everything belongs to it: `rota run ls -l` needs no `--`.
+# Everything after the command's first word belongs to it: `rota run ls -l` needs no `--`.
 _WORDS_END_OPTIONS = {"allow_interspersed_args": False}
 
 
@@ -205,13 +205,13 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
                 output.note(f"task {task_id}: {task_tables.cut(item.kept_bytes, item.dropped_bytes)}")
             return item
         targets[item.stream].write(item.data)
-        if item.data.endswith(b"\n"):  # else the task is in the middle of a line of its own
+        if item.data.endswith(b"\n"):  # else the task is in the middle of a line
             line.show()
     raise AssertionError("a followed log ends with a LogEnd or an error")
 
 
 def _print_document(client: "Client", task_id: int) -> int:
-    """The task in its end, as the server says it, with what it wrote. Its exit code."""
+    """Print the ended task's document with its output; returns its exit code."""
     written = {"stdout": bytearray(), "stderr": bytearray()}
     for item in client.follow(task_id):
         if isinstance(item, LogChunk):
@@ -232,7 +232,7 @@ def _show_result(client: "Client", task_id: int) -> None:
 
 
 def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
-    """The task's own, if it has one. Whatever else ended it (a limit, its cap, a bad result) is said too."""
+    """The task's exit code, if it has one. Another cause (a limit, its cap, a bad result) is noted on stderr."""
     if end.state == "done":
         return end.exit_code or 0
     try:
@@ -240,7 +240,7 @@ def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
     except RotaError as trouble:
         if not end.exit_code:
             raise
-        output.note(f"why task {task_id} failed can't be told: {trouble}")
+        output.note(f"the reason why task {task_id} failed can't be read: {trouble}")
         return _code(end, end.state)
     if failure is None:
         return 0
@@ -253,7 +253,7 @@ def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
 
 def _code(end: "LogEnd", state: str) -> int:
     if end.exit_code:
-        return 128 - end.exit_code if end.exit_code < 0 else end.exit_code  # a signal, as a shell writes it
+        return 128 - end.exit_code if end.exit_code < 0 else end.exit_code  # a signal, as shells number it
     return {"done": 0, "failed": 1, "expired": TRY_LATER}.get(state, OWN_TROUBLE)
 
 

@@ -1,4 +1,4 @@
-"""Looking at tasks and steering them: list, show, why, attempts, result, cancel, pause, resume, retry."""
+"""Commands for tasks: list, show, why, attempts, result, cancel, pause, resume, retry, extend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rota.model.answers.tasks import TaskPage
 from rota.model.task import State, Status
 
 WATCH_SECONDS = 2.0
-MOST_EMPTY_PAGES = 50  # a page looks at so many tasks and no more; a person wants to see something
+MOST_EMPTY_PAGES = 50  # the server searches a bounded number of tasks per page, so a page can be empty
 
 
 def add_to(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""`rota tenant`: who may use this Rota. For administrators."""
+"""`rota tenant`: adds, changes, pauses and lists tenants. For administrators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota tier` and `rota category`: what clients may name instead of numbers. Anyone reads, administrators change."""
+"""`rota tier` and `rota category`: names for amounts and defaults. Everyone reads them, administrators change them."""
 
 from __future__ import annotations
 

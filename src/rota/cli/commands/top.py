@@ -1,8 +1,4 @@
-"""`rota top`: a pool as it is this second, drawn again and again until q or Ctrl-C.
-
-Into a pipe, or with --once, one frame is written and that is all. A server that can't be reached for a while is said in
-the last line; the picture stays.
-"""
+"""`rota top`: the state of a pool, refreshed every second until q or Ctrl-C. In a pipe, or with --once, one frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota validate`: is a manifest right? Answered here, without a server; with `--server`, by one as well."""
+"""`rota validate`: checks a manifest without a server; with `--server`, the server checks it too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rota wait`: until tasks have ended, with a progress bar on stderr for whoever watches."""
+"""`rota wait`: waits until tasks have ended, with a progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from rota.model.units import milliseconds_of
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
 
-# The server answers when all have ended or the time is up; a bar that moves needs shorter rounds than a
-# script does.
+# The server answers when all tasks have ended or the round is over; a moving bar needs shorter rounds than a script.
 _WATCHED_ROUND_SECONDS = 2.0
 _QUIET_ROUND_SECONDS = 30.0
 
@@ -81,7 +80,7 @@ def wait(
 
 
 def _members(client: Client, ids: list[int]) -> list[int]:
-    """The ids, with the tasks of an array or a graph in the place of its own."""
+    """The ids, with those of arrays and graphs replaced by their tasks' ids."""
     try:
         client.perform(task_calls.wait_for(ids, 0))
         return ids
@@ -112,7 +111,7 @@ def _show(
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[float, str], None]]:
-    """A bar over the tasks; of one task alone, over what it says of itself."""
+    """A bar of the ended tasks; for a single task, of its reported progress."""
     if not sys.stderr.isatty():
         yield lambda done, words: None
         return

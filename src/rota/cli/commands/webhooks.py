@@ -1,4 +1,4 @@
-"""`rota webhook`: who is told of what happens, what was delivered, and sending it again."""
+"""`rota webhook`: webhooks, their deliveries, and sending a message again."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from rota.execute.linux import cgroup_limits
 from rota.execute.processes import engine, sandbox_proof
 
 _DELEGATE = "run the worker as root, or as a systemd unit with Delegate=yes (docs/operations.md)"
-# Settings that keep users from making the namespaces a sandbox is built of, and the value that does.
+# Settings that forbid users to make namespaces, the value that forbids it, and the remedy.
 _FORBIDDING = (
     ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),

@@ -1,7 +1,7 @@
-"""`rota up`: PostgreSQL, a server node and a worker on this machine, watched over by one process.
+"""`rota up`: PostgreSQL, a server node and a worker on this machine, supervised by one process.
 
-The parts are real processes, the same ones a cluster runs. One that dies is started again; when this process ends,
-however it ends, they end too. Everything lives in one data folder, which only one `rota up` at a time can use.
+The parts are the same processes that a cluster runs. A part that dies is restarted; when this process ends, however it
+ends, all parts end. All data is in one folder, which a lock reserves for one `rota up`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class UpOptions:
     roots: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     database: str | None
-    objects: str  # a folder, or an address; empty: nothing can be uploaded
+    objects: str  # a folder or a URL; empty: no uploads
 
     @property
     def url(self) -> str:
@@ -58,11 +58,11 @@ class UpOptions:
 
 
 class Trouble(Exception):
-    """Can't start; one sentence says why."""
+    """A start that failed, with the reason in one sentence."""
 
 
 class Part:
-    """A child process that is started again when it dies."""
+    """A child process that is restarted when it dies."""
 
     def __init__(self, name: str, arguments: list[str], environment: dict[str, str], log: Path) -> None:
         self.name = name
@@ -102,7 +102,7 @@ class Part:
         return self._process is not None and self._process.poll() is not None
 
     def restart_due(self) -> bool:
-        """At most one start a second, so that a part that can't start doesn't spin."""
+        """At most one start per second."""
         return time.monotonic() - self._started_at > 1.0
 
     @property
@@ -192,7 +192,7 @@ def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]
 
 
 def _watch(stopping: int, postgres: EmbeddedPostgres | None, parts: list[Part]) -> None:
-    """Until a signal to stop. What dies is started again."""
+    """Restart parts that died, until a signal to stop."""
     while not select.select([stopping], [], [], 0.25)[0]:
         if postgres is not None and postgres.poll() is not None:
             sys.stderr.write("rota: PostgreSQL ended; starting it again\n")
@@ -244,7 +244,7 @@ def _check_port(port: int) -> None:
 
 
 def _stop_pipe() -> int:
-    """A descriptor that becomes readable when we are asked to stop."""
+    """A descriptor that becomes readable at a signal to stop."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)

@@ -1,4 +1,4 @@
-"""What every long-running program of ours does with its own process: logs, readiness, no memory dumps, last words."""
+"""The set-up of long-running processes: logging, readiness, no core dumps, the last message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import structlog
 
 
 def configure_logging() -> None:
-    """JSON lines on standard error; `ROTA_LOG=debug` for more."""
+    """JSON lines on stderr; `ROTA_LOG=debug` for more."""
     level = {"debug": 10, "info": 20, "warning": 30}.get(os.environ.get("ROTA_LOG", "info"), 20)
     structlog.configure(
         processors=[
@@ -26,7 +26,7 @@ def configure_logging() -> None:
 
 
 def announce_ready() -> None:
-    """Tells whoever started us: one byte on the descriptor named in ROTA_READY_FD."""
+    """Tells the parent process by one byte on the descriptor in ROTA_READY_FD."""
     text = os.environ.pop("ROTA_READY_FD", None)
     if text is not None:
         os.write(int(text), b"R")
@@ -34,7 +34,7 @@ def announce_ready() -> None:
 
 
 def leave_no_dump() -> None:
-    """Values of secrets pass through our memory: it must not end up in a file when we crash."""
+    """Forbids core dumps, because memory holds the values of secrets."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

@@ -20,7 +20,7 @@ def run_server(settings: Settings, tokens: Path) -> int:
     configure_logging()
     leave_no_dump()
     try:
-        open_key_file(settings.secrets_key)  # before anything is started
+        open_key_file(settings.secrets_key)  # before anything starts
     except SettingsError as error:
         return say(str(error), 2)
     try:

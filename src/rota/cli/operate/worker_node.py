@@ -97,7 +97,7 @@ def run_worker(options: WorkerOptions) -> int:
         uvloop.run(_work(agent))
     except (AgentError, DataFolderInUse) as error:
         return say(str(error), 1)
-    except ExceptionGroup as group:  # of the agent's loops: these are for the user to mend, anything else is a bug
+    except ExceptionGroup as group:  # of the agent's loops: users can mend these two, others are bugs
         expected = group.subgroup((TwinError, NeverTaken))
         if expected is None:
             raise

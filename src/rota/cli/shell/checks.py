@@ -1,8 +1,7 @@
-"""Checks of what was typed, made before any request: each names the option and says what would be right.
+"""Checks of options, before any request is made. Each message names the option and says what would be right.
 
 Every function takes the option's name and the text, and returns the value or raises `typer.BadParameter`,
-which ends the command with exit code 2. The server checks again, with knowledge (plans, pools) that is not
-here.
+which ends the command with exit code 2. The server checks again, because it knows plans and pools.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def array(option: str, text: str | None) -> str | None:
 
 
 def retry_rules(option: str, texts: Sequence[str], *, retry: bool) -> list[str] | None:
-    """Rules with commas between them."""
+    """Rules, separated by commas."""
     found = [one.strip() for text in texts for one in text.split(",")]
     for one in found:
         try:
@@ -55,7 +54,7 @@ def retry_rules(option: str, texts: Sequence[str], *, retry: bool) -> list[str] 
 
 
 def attachment(option: str, text: str | None) -> str | Path | None:
-    """A file that is here, to be uploaded; else an artifact's id."""
+    """A local file, which will be uploaded, or the id of an artifact."""
     if text is None:
         return None
     path = Path(text)
@@ -75,7 +74,7 @@ def attachment(option: str, text: str | None) -> str | Path | None:
 
 
 def named_attachments(option: str, texts: Sequence[str]) -> dict[str, str | Path] | None:
-    """PATH=FILE: where it goes in the work folder, and what it is."""
+    """PATH=FILE: the path in the work folder, and the local file or artifact."""
     found: dict[str, str | Path] = {}
     for name, text in (pairs(option, texts) or {}).items():
         fault = path_fault(name) or reserved_fault(name)
@@ -200,7 +199,7 @@ def moment(option: str, text: str | None) -> str | None:
 
 
 def since(option: str, text: str | None) -> str | None:
-    """How long ago, or a moment; the server counts back from its own clock."""
+    """A duration before now, by the server's clock, or a time."""
     for check in (duration, moment):
         try:
             return check(option, text)
@@ -246,7 +245,7 @@ def script(option: str, file: str | None) -> str | None:
 
 
 def data_folder(option: str, folder: Path, *, make: bool = True) -> None:
-    """A folder that can be written to; made if it is not there, or it is told that it could not be."""
+    """Checks that the folder is writable; makes it if it does not exist."""
     there = folder.absolute()
     while not os.path.exists(there) and there != there.parent:
         there = there.parent
@@ -262,7 +261,7 @@ def data_folder(option: str, folder: Path, *, make: bool = True) -> None:
 
 
 def _in_units(option: str, text: str | None, convert: Any) -> str | None:
-    # Only checked, not converted: the server gets what was typed and says it back the same way.
+    # Only checked, not converted: the server gets the text as typed, and repeats it in messages.
     if text is None:
         return None
     try:
@@ -284,7 +283,7 @@ def _json(option: str, text: str | None) -> Any:
 
 
 def word(where: str, name: str) -> str:
-    """It becomes part of an address: a slash or a question mark would ask for something else."""
+    """The name becomes part of a URL, so it must not contain a slash or a question mark."""
     if not name or not all(character.isalnum() or character in "-_." for character in name):
         raise wrong(where, f"{name!r} is not a name: letters, digits, hyphen, underscore, dot")
     return name

@@ -1,8 +1,8 @@
-"""Words to values without Pydantic, which Typer imports for its options at the cost of 0.1 s a start.
+"""Converts option texts without Pydantic, whose import by Typer costs 0.1 s at each start.
 
 `lighten` replaces Typer's coercion for the plain types that commands here use (text, flags, whole numbers,
-paths, choices, and lists of them) and leaves all others to Typer. It reaches into Typer's inside: where that has
-changed, nothing is replaced and the CLI is only slower.
+paths, choices, and lists of them) and leaves all others to Typer. It uses Typer's internals: in a version where these
+differ, nothing is replaced and the CLI is only slower.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer.core
 
 
 def lighten() -> None:
-    """Use the light coercion from here on, in this process."""
+    """Replace Typer's coercion in this process."""
     original = getattr(typer.core, "build_runtime_param", None)
     if original is None or isinstance(original, _Builder):
         return
@@ -32,17 +32,17 @@ class _Builder:
         annotation = descriptor.annotation
         item = get_args(annotation)[0] if get_origin(annotation) is list else annotation
         plain = isinstance(item, type) and (item in (str, int, bool, Path) or issubclass(item, enum.StrEnum))
-        if not plain or descriptor.parameter_info.parser is not None or _looks_at_files(descriptor.parameter_info):
+        if not plain or descriptor.parameter_info.parser is not None or _checks_files(descriptor.parameter_info):
             return self._original(descriptor)
         return _LightCoercion(item, descriptor.parameter_info)
 
 
-def _looks_at_files(info: Any) -> bool:
+def _checks_files(info: Any) -> bool:
     return bool(info.exists or info.writable or info.resolve_path or not info.file_okay or not info.dir_okay)
 
 
 class _LightCoercion:
-    """What Typer asks of a parameter's type: `coerce`."""
+    """Has the one method that Typer calls: `coerce`."""
 
     def __init__(self, item: type, limits: Any) -> None:
         self._item = item

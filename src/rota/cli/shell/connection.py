@@ -1,6 +1,6 @@
-"""The CLI's connection to the server, and the one way to show an answer: exact, or drawn for people.
+"""The CLI's connection to the server, and the one way to show an answer: as JSON, or as a table.
 
-HTTP is imported inside the functions: it is a third of the start-up time, and `--help` needs none of it.
+HTTP is imported when a command connects: it is a third of the start-up time, and `--help` does not need it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-READ_RETRY_SECONDS = 0.0  # a person asks again faster than we could
+READ_RETRY_SECONDS = 0.0  # a person repeats the command faster
 SUBMIT_RETRY_SECONDS = 5.0  # long enough for a server to restart
-FOLLOW_RETRY_SECONDS = 30.0  # whoever waits for hours should not lose it to a fail-over
+FOLLOW_RETRY_SECONDS = 30.0  # a wait of hours survives a fail-over
 
 TaskId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Id of the task.")]
 TaskIds = Annotated[list[int], typer.Argument(metavar="ID...", min=1, help="Ids of the tasks.")]
 
 
 def connect(retry_seconds: float = READ_RETRY_SECONDS) -> Client:
-    # httpx imports its own command line, with a syntax highlighter, which nobody here needs.
-    # None in sys.modules is Python's way to say "not to be imported", and httpx is prepared for that.
+    # httpx imports its own command line with a syntax highlighter. None in sys.modules prevents that, and httpx
+    # allows for it.
     sys.modules.setdefault("httpx._main", cast(ModuleType, None))
     from rota.client._sync.client import Client  # noqa: PLC0415 - HTTP: a third of the start-up time
 
@@ -53,7 +53,7 @@ def show(call: Call[Answer], format: Format, draw: Callable[[Answer], str]) -> N
 
 
 def if_graph(unknown: Exception, then: Callable[[], None]) -> None:
-    """No task has the id: it may be a graph's or an array's. If not, the task is what was asked for."""
+    """Try the id as that of a graph or an array. If there is none, raise the error about the task."""
     try:
         then()
     except NotFound:
@@ -61,7 +61,7 @@ def if_graph(unknown: Exception, then: Callable[[], None]) -> None:
 
 
 def of_one_task(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for one task: whoever gives it a graph's or an array's id hears so."""
+    """A command for one task. For the id of a graph or an array, the error says so."""
 
     @functools.wraps(command)
     def hinting(**values: Any) -> None:
@@ -83,7 +83,7 @@ def of_one_task(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def leaving_tasks_running(ids: list[int]) -> Iterator[None]:
-    """Ctrl-C while waiting ends the waiting, not the tasks; the user is told which go on."""
+    """Ctrl-C ends the wait, not the tasks; a note names the tasks that still run."""
     try:
         yield
     except KeyboardInterrupt:

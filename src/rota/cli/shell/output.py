@@ -1,4 +1,4 @@
-"""Writing to stdout: text for people, exact documents for machines, and a quiet end when the reader has gone.
+"""Writes to stdout: text, or JSON documents. Ends silently when the reader has closed the pipe.
 
 Every command's result passes through here, so that `rota list | head` never ends in an error and a terminal
 never obeys escape codes that were hidden in a name.
@@ -26,27 +26,25 @@ Raw = Annotated[bool, typer.Option("--raw", help="Pass escape codes through to t
 
 
 def say(text: str) -> None:
-    """Text that was made for the terminal by `render.py`, or plain words of ours."""
+    """Print text from `tables/`, or a message without foreign content."""
     _write((text + "\n").encode(errors="backslashreplace"))
 
 
 def document(body: bytes) -> None:
-    """A JSON document as the server wrote it. JSON escapes most controls itself; a terminal gets the rest
-    escaped.
-    """
+    """Print a JSON document as the server wrote it. For a terminal, the controls that JSON leaves are escaped."""
     if sys.stdout.isatty():
         body = escape(body.decode(errors="backslashreplace")).encode()
     _write(body.rstrip(b"\n") + b"\n")
 
 
 def note(text: str) -> None:
-    """A remark on stderr: never mixed with a result."""
+    """Print a note on stderr, so that it never mixes with a result."""
     sys.stderr.write(f"rota: {escape(text)}\n")
     sys.stderr.flush()
 
 
 def forget_reader() -> None:
-    """The reader has closed its end. Point stdout at nothing, or Python complains once more when it exits."""
+    """The reader has closed the pipe. Point stdout at /dev/null, or Python reports the error again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

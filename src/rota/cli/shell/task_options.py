@@ -1,7 +1,7 @@
-"""The options that describe a task, for `submit` and `run` alike: defined, checked, made into one TaskSpec.
+"""The options that describe a task, for `submit`, `run` and `schedule add`: declared, checked, put into one TaskSpec.
 
-`takes_task_options` lends their signature to a command, so that Typer shows all of them in its help. A value
-that cannot be right ends the command here, before any request is made.
+`takes_task_options` adds them to a command's signature, so that Typer shows them in its help. A bad value ends the
+command before any request is made.
 """
 
 # No postponed annotations here: `takes_task_options` and Typer read them as the types they are.
@@ -96,7 +96,7 @@ def what_to_run(
     ] = None,
     from_file: bool = False,
 ) -> "TaskSpec":
-    """With `from_file` a manifest describes the work, and nothing here may."""
+    """`from_file`: a manifest says what to run, so these options may not."""
     work = [given for given in (script, path, upload, function) if given is not None]
     if from_file and (work or command or args is not None or kwargs is not None):
         raise checks.wrong("--file", "the manifest says what to run; leave out the command, or -f")
@@ -311,15 +311,15 @@ def when_to_run(
 
 
 def takes_task_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all options that describe a task; it receives their outcome as its argument `spec`.
+    """Give a command all options that describe a task; it receives them as its argument `spec`.
 
-    Where a command's own `file` is given, that says what to run.
+    If the command's own `file` is given, the manifest says what to run.
     """
     return _with_task_options(command, without=(), first=())
 
 
 def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The same, but for what a schedule says itself; the schedule's name comes before the command."""
+    """The same without the options that a schedule replaces; the schedule's name comes before the command."""
     return _with_task_options(
         command,
         without=("at", "in_", "after", "after_end", "after_failed", "upstream", "idempotency_key"),
@@ -328,7 +328,7 @@ def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check_name(name: object, work: list[object]) -> None:
-    """The first word is the schedule's name: whoever left it out has given the command instead."""
+    """The first word is the schedule's name; without it, the command was taken for the name."""
     if name is None and work[-1] is None:
         raise checks.wrong("NAME", "say what to call it: rota schedule add backup --daily 02:30 -- backup.sh")
     if name is not None and not any(work):

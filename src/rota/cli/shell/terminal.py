@@ -1,7 +1,7 @@
-"""What a task wrote, made harmless for a terminal: escape codes and control characters are shown, not obeyed.
+"""Makes the output of tasks harmless for a terminal: escape codes and control characters are shown, not executed.
 
-Output may come from anyone's program; obeyed, it could retitle the window, hide lines or type for the user.
-When stdout is not a terminal the bytes pass unchanged: the reader is a program and wants them as they are.
+Output may come from anyone's program; it could retitle the window, hide lines or type for the user.
+If stdout is not a terminal, the bytes pass unchanged, because the reader is a program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What each kind of trouble means to a shell: an exit code, and one line (or one JSON document) on stderr.
+"""Turns an error into an exit code and one line (or one JSON document) on stderr.
 
-Pure but for `report`, which writes that line. Codes: 2 usage, 3 not found, 4 refused, 5 server unreachable, 6
-wait timed out, 75 the task expired (try again later), 1 the task failed; `rota run` answers 125 for all but usage and
-expiry, because any other code could be the task's own.
+Only `report` writes. Codes: 1 the task failed, 2 usage, 3 not found, 4 refused, 5 server unreachable, 6 wait timed
+out, 75 the task expired (try again later). `rota run` exits with 125 for all but usage and expiry, because any other
+code could be the task's own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rota.client import errors
 from rota.client.errors import ManifestFault
 
 USAGE = 2
-TRY_LATER = 75  # what programs say who want to be tried again: EX_TEMPFAIL
+TRY_LATER = 75  # EX_TEMPFAIL
 OWN_TROUBLE = 125
 
 
 def report(error: Exception, arguments: Sequence[str]) -> int:
-    """Say it on stderr; the exit code to end with."""
+    """Write the error to stderr and return the exit code."""
     code = exit_code_of(error)
     if arguments[:1] == ["run"] and code not in (USAGE, TRY_LATER):
         code = OWN_TROUBLE
@@ -51,7 +51,7 @@ def exit_code_of(error: Exception) -> int:
 
 
 def lines_of(error: Exception) -> list[str]:
-    """One line; of a manifest one a fault, as compilers write them, so that editors find the places."""
+    """One line; for a manifest, one line per fault in a compiler's format, so that editors find the positions."""
     faults = _manifest_faults(error)
     return [escape(str(fault)) for fault in faults] or [f"rota: {line_of(error)}"]
 
@@ -63,7 +63,7 @@ def _manifest_faults(error: Exception) -> Sequence[ManifestFault]:
 
 
 def line_of(error: Exception) -> str:
-    """One line, control characters escaped: parts of it may come from a task or from a typing mistake."""
+    """One line with control characters escaped, because parts may come from a task or from the command line."""
     if isinstance(error, TyperException):
         text = _usage(error)
     elif isinstance(error, errors.Unauthorized):
@@ -80,7 +80,7 @@ def line_of(error: Exception) -> str:
 
 
 def document_of(error: Exception, code: int) -> str:
-    """The server's own problem document when there is one, else one in the same shape."""
+    """The server's problem document, or one of the same form."""
     sent: bytes = getattr(error, "document", b"")
     if sent:
         return sent.decode(errors="replace")
@@ -101,7 +101,7 @@ def document_of(error: Exception, code: int) -> str:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether the command line asks for JSON. Read from the words themselves: parsing may be what failed."""
+    """Whether the command line asks for JSON. Reads the words themselves, because parsing may have failed."""
     words = list(arguments)
     words = words[: words.index("--")] if "--" in words else words
     pairs = itertools.pairwise(words)

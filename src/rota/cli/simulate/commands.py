@@ -1,7 +1,6 @@
-"""`rota simulate`: the core in virtual time, on recorded work and on made-up work. Needs no server and no database.
+"""`rota simulate`: the core in virtual time, without a server or a database.
 
-`trace` replays a recorded workload, `load` makes one up. `rota.cli.simulate.swarm` adds the commands that look for
-faults. Figures are computed in `rota.simulate`; this module checks what was typed and shows what came out.
+`trace` replays a recorded workload, `load` generates one; `swarm.py` has the commands that search for faults.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def trace(
         raise checks.wrong("--fill", "has no sequences and no time: leave out --len, --iter and --plot")
     if plot is not None and Path(plot).suffix not in (".html", ".png"):
         raise checks.wrong("--plot", f"{plot!r} is neither .html nor .png")
-    if plot is not None and not Path(plot).parent.is_dir():  # said before the work is done, not after
+    if plot is not None and not Path(plot).parent.is_dir():  # checked before the work, not after
         raise checks.wrong("--plot", f"there is no folder {str(Path(plot).parent)!r}")
     options = replay.ReplayOptions(
         file=Path(file),
@@ -136,7 +135,7 @@ def load(
     speed, span, full = _above_zero("--rate", rate), _above_zero("--hours", hours), _above_zero("--busy", busy)
     if full > 1:
         raise checks.wrong("--busy", f"{busy!r} is more than the whole pool; write a share up to 1")
-    # As on a server node, whose core this is about: what holds no cycles need not be looked through so often.
+    # As on a server node: fewer garbage collections.
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
     report: dict[str, object]
@@ -158,7 +157,7 @@ def load(
 
 
 def _show_bursts(report: dict[str, object]) -> None:
-    """The two pools side by side; a decision's cost in the large one over that in the small one as the last column."""
+    """The two pools side by side, with the ratio of their costs per decision in the last column."""
     pools, dearer = report["pools"], report["cost_with_ten_times_the_nodes"]
     assert isinstance(pools, list)
     assert isinstance(dearer, dict)
@@ -221,7 +220,7 @@ def _above_zero(option: str, text: str) -> float:
 
 
 def _progress() -> Callable[[int, int], None] | None:
-    """Shares on stderr, for a person who waits; nothing when nobody looks."""
+    """Per cent on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         return None
     last = -1

@@ -1,7 +1,7 @@
-"""`rota simulate swarm` and `rota simulate prove`: a whole cluster in virtual time with everything going wrong.
+"""`rota simulate swarm` and `rota simulate prove`: a whole cluster in virtual time with random faults.
 
-`swarm` runs seeds and checks the invariants after every event; a seed that fails prints the command that replays it.
-`prove` plants known bugs one at a time and shows that each is noticed. Worlds are run in `rota.simulate.world`.
+`swarm` runs seeds and checks the invariants after every event; a failed seed prints the command that replays
+it. `prove` applies known bugs one at a time and shows that each is found. `rota.simulate.world` runs the clusters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How artifacts look: answers of the API in, text out."""
+"""Tables of artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How what operators define looks: tiers, categories, lanes, pools. Answers of the API in, text out."""
+"""Tables of tiers, categories, lanes and pools."""
 
 from __future__ import annotations
 

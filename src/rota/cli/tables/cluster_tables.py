@@ -1,7 +1,4 @@
-"""How the cluster and its users look: me, nodes, servers, tenants, tokens, plans.
-
-The companion of `task_tables.py`: answers of the API in, text out.
-"""
+"""Tables of the cluster and its users: me, nodes, servers, tenants, tokens, plans."""
 
 from __future__ import annotations
 
@@ -106,7 +103,7 @@ def drained(one: documents.NodeDocument) -> str:
 
 
 def _of(draw: Callable[[Any], str], one: documents.NodeDocument, field: str) -> str:
-    """Free of all; a question mark while the pool's leader can't be asked."""
+    """Free and total; a question mark while the pool's leader does not answer."""
     free = "?" if one.free is None else draw(getattr(one.free, field))
     return f"{free}/{draw(getattr(one.capacity, field))}"
 

@@ -1,4 +1,4 @@
-"""A graph in the terminal: a line a task, indented by how many tasks come before it, with its state and parents.
+"""Draws a graph as text: a line per task, indented by its depth, with its state and parents.
 
 Tasks of one depth that look alike (same parents, same state) are drawn as one line when there are many, so that a
 fan-out of thousands stays readable.
@@ -13,7 +13,7 @@ from rota.cli.tables.graph_tables import progress
 from rota.cli.tables.render import Column, ago, span, table
 from rota.model.answers.graphs import GraphDocument, GraphTask
 
-MOST_ALIKE = 8  # of so many alike the first are drawn, and the rest counted
+MOST_ALIKE = 8  # more tasks that look alike are counted, not drawn
 MOST_NAMED = 4
 
 _MARKS = {
@@ -54,7 +54,7 @@ def draw(graph: GraphDocument) -> str:
 
 
 def depths(tasks: Sequence[GraphTask]) -> dict[int, int]:
-    """How many tasks come before each on its longest way. Tasks come in topological order."""
+    """The number of tasks before each on its longest path. `tasks` is in topological order."""
     found: dict[int, int] = {}
     for task in tasks:
         before = [found[parent] for parent in task.parents if parent in found]

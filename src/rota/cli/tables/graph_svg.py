@@ -1,6 +1,6 @@
-"""A graph as a picture: a box a task, in columns by depth, coloured by state, with curves from parent to child.
+"""Draws a graph as an SVG: a box per task, in columns by depth, coloured by state, with curves from parents.
 
-One SVG file without scripts or outside references. All text is escaped.
+The file has no scripts and no external references. All text is escaped.
 """
 
 from __future__ import annotations
@@ -83,5 +83,5 @@ def _box(task: GraphTask, x: int, y: int) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped, and without what XML can't hold."""
+    """Escaped, without the characters that XML forbids."""
     return escape("".join(one if one.isprintable() else "\ufffd" for one in text))

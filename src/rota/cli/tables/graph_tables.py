@@ -1,4 +1,4 @@
-"""Lists about graphs, drawn for people."""
+"""Tables of graphs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def page(found: GraphPage) -> str:
 
 
 def progress(graph: GraphSummary) -> str:
-    """A bar of those that have ended, and how many of all."""
+    """A bar of the ended tasks, and their number out of all."""
     ended = sum(graph.counts.get(status, 0) for status in ("done", "failed", "cancelled"))
     full = BAR_WIDTH * ended // graph.size if graph.size else 0
     return f"{'█' * full}{'░' * (BAR_WIDTH - full)} {ended}/{graph.size}"

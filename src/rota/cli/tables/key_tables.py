@@ -1,4 +1,4 @@
-"""How concurrency keys look. Answers of the API in, text out."""
+"""Tables of concurrency keys."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A picture that is drawn again and again on the whole terminal, until q or Ctrl-C.
+"""A full-screen view that refreshes until q or Ctrl-C.
 
-A server that can't be reached for a while is said in the last line; the picture stays.
+While the server can't be reached, the last picture stays and the last line says so.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from rota.cli.shell.terminal import escape
 from rota.client.errors import RotaError
 
-_ENTER = "\x1b[?1049h\x1b[?25l"  # another screen, no cursor
+_ENTER = "\x1b[?1049h\x1b[?25l"  # alternate screen, no cursor
 _LEAVE = "\x1b[?25h\x1b[?1049l"
 
 
 def watch(frame: Callable[[], str], every_seconds: float) -> None:
-    """Trouble with the first frame is the caller's."""
+    """Errors of the first frame are raised; later ones are shown in the last line."""
     text, trouble = frame(), ""
     with _screen() as quit_within:
         while True:
@@ -40,14 +40,14 @@ def _draw(text: str, trouble: str) -> None:
     lines = shutil.get_terminal_size().lines
     shown = text.split("\n")[: max(1, lines - 2)]
     foot = escape(f"not up to date: {trouble}".split("\n")[0]) if trouble else "q ends"
-    # Over what stands there, line by line: clearing first would flicker. No newline at the end: the screen would roll.
+    # Line by line over the old picture: clearing first would flicker. A newline at the end would scroll.
     sys.stdout.write("\x1b[H" + "\n".join(f"{line}\x1b[K" for line in (*shown, "", foot)) + "\x1b[J")
     sys.stdout.flush()
 
 
 @contextmanager
 def _screen() -> Iterator[Quit]:
-    """The terminal as this view wants it, and as it was afterwards, however it ends."""
+    """Sets up the terminal, and restores it however the view ends."""
     keys = sys.stdin.fileno() if sys.stdin.isatty() else None
     before = termios.tcgetattr(keys) if keys is not None else None
     sys.stdout.write(_ENTER)
@@ -66,7 +66,7 @@ def _screen() -> Iterator[Quit]:
 
 
 class Quit:
-    """Waits for a key no longer than asked, and says whether it was the one that ends the view."""
+    """Waits for a keypress for a limited time; True if it was q."""
 
     def __init__(self, keys: int | None) -> None:
         self._keys = keys

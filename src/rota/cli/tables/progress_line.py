@@ -1,6 +1,6 @@
-"""How far a task says it is, as one line on stderr that is drawn again and again. Only for a terminal.
+"""The progress of a task as one line on stderr that is redrawn in place. Only for a terminal.
 
-It shares the terminal with the task's own output: `hide` before anything is written, `show` after.
+It shares the terminal with the task's output: call `hide` before a write and `show` after it.
 """
 
 from __future__ import annotations

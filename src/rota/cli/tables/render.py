@@ -1,8 +1,7 @@
-"""How things look to a person: tables, lists of facts, relative times, the colours of states.
+"""Draws tables and lists of facts, and formats times, sizes and the colours of states.
 
-Everything is drawn into text and returned; `output.py` writes it. All values are escaped and none is read as
-markup: a task's name can neither colour the terminal nor move its cursor. Rich is imported only when
-something is drawn.
+All values are escaped and none is read as markup: a task's name can neither colour the terminal nor move its cursor.
+Rich is imported only when something is drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 NOTHING = "–"
-_NARROWEST = 8  # a flexible column keeps so much, whatever the terminal
+_NARROWEST = 8  # minimum width of a flexible column
 
 _COLOURS = {
     "waiting": "yellow",
@@ -51,7 +50,7 @@ _COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """On a narrow terminal `flexible` columns are cut first, then `optional` ones left out, last first."""
+    """On a narrow terminal, `flexible` columns are truncated first; then `optional` ones are left out, last first."""
 
     title: str
     align: Literal["left", "right"] = "left"
@@ -60,7 +59,7 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str) -> str:
-    """Rows under titles. The values of known states are coloured. `empty` is said when there are no rows."""
+    """Rows under titles, with states coloured. `empty` is the text for no rows."""
     from rich.table import Table  # noqa: PLC0415 - slow
     from rich.text import Text  # noqa: PLC0415 - slow
 
@@ -79,7 +78,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: st
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Names and values, one to a line; those without a value are left out."""
+    """Names and values, one per line; names without a value are left out."""
     from rich.table import Table  # noqa: PLC0415 - slow
     from rich.text import Text  # noqa: PLC0415 - slow
 
@@ -93,12 +92,12 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help. A blank line between them keeps each on a line of its own."""
+    """The epilog of a command's help. The blank lines keep each example on its own line."""
     return "\n\n".join(("Examples:", *(f"  {line}" for line in lines)))
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """`3m ago`, `in 2h`, for people; the exact time is in the JSON."""
+    """`3m ago`, `in 2h`. The JSON has the exact time."""
     if moment is None:
         return NOTHING
     seconds = (now - moment).total_seconds()
@@ -136,7 +135,7 @@ def number(amount: float | None) -> str:
 
 
 def limit(amount: float | None) -> str:
-    """A plan's limit, where None means that there is none."""
+    """A plan's limit; None is unlimited."""
     return "unlimited" if amount is None else number(amount)
 
 
@@ -145,7 +144,7 @@ def labels(values: dict[str, str]) -> str:
 
 
 def _fitted(columns: Sequence[Column], needed: Sequence[int]) -> dict[int, int]:
-    """Which columns fit on the terminal, by place, and how wide each may be."""
+    """The columns that fit on the terminal, by index, and their widths."""
     widths = dict(enumerate(needed))
     flexible = [place for place, column in enumerate(columns) if column.flexible]
     optional = [place for place, column in enumerate(columns) if column.optional]
@@ -165,7 +164,7 @@ def _on_terminal() -> bool:
 
 
 def _width() -> int:
-    # A pipe has no width: cut nothing, so that grep and awk see whole values.
+    # A pipe has no width: truncate nothing, so that grep and awk see whole values.
     return shutil.get_terminal_size().columns if _on_terminal() else 10_000
 
 

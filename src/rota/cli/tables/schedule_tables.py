@@ -1,4 +1,4 @@
-"""Schedules for people: tables of them, of their times, and of what became of those."""
+"""Tables of schedules, their next times, and their runs and skips."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _rule(answer: documents.ScheduleDocument) -> str:
 
 
 def _local(at: datetime | None, zone: str) -> str:
-    """In the schedule's zone; in UTC where this machine does not know the zone."""
+    """In the schedule's zone, or in UTC if this machine does not know the zone."""
     if at is None:
         return ""
     try:

@@ -1,7 +1,4 @@
-"""How tasks look: lists, one task, its attempts, and what became of a request to change some.
-
-Each function takes an answer of the API and returns text. Nothing is fetched and nothing is written here.
-"""
+"""Tables of tasks, a task's details and attempts, and the results of requests that change tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _BAR = 10
 
 
 def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
-    """`whole` False: other pages follow by themselves, so the cursor is not worth a line."""
+    """`whole` False: the caller shows the other pages too, so the cursor is left out."""
     now = datetime.now(UTC)
     shown = any(task.progress or task.array for task in found.tasks)
     columns = (
@@ -53,13 +50,13 @@ def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
         )
         for task in found.tasks
     ]
-    # A page looks at so many tasks and no more: an empty one need not be the end.
+    # The server searches a bounded number of tasks per page, so an empty page need not be the last.
     drawn = table(columns, rows, empty="none so far" if whole and found.next else "no tasks")
     return f"{drawn}\nmore: the same with --cursor {found.next}" if whole and found.next else drawn
 
 
 def _progress(task: tasks.TaskSummary) -> str:
-    """How far it says it is; of an array, a bar of those that have ended."""
+    """The reported progress; for an array, a bar of the ended tasks."""
     if task.array is None:
         return _percent(task.progress)
     full = _BAR * task.array.ended // max(1, task.array.size)
@@ -90,7 +87,7 @@ def dead(found: DeadLetterPage) -> str:
 
 
 def letter(one: DeadLetterDocument) -> str:
-    """All that happened: the task, each attempt, and every run of the same work."""
+    """The task, its attempts, and every earlier run."""
     parts = [task(one.task), _attempts(one.attempts)]
     if len(one.runs) > 1:
         columns = (Column("RUN", "right"), Column("STATE"), Column("ENDED", "right"), Column("REASON", flexible=True))
@@ -168,7 +165,7 @@ def _rules(one: tasks.TaskDocument) -> str:
 
 
 def _after(one: tasks.TaskDocument) -> str:
-    """As the drawing of a graph says it."""
+    """Parents in the form that the drawing of a graph uses."""
     said = (("", one.after), ("end of ", one.after_end), ("failure of ", one.after_failed))
     return "; ".join(word + _some(parents) for word, parents in said if parents)
 
@@ -179,7 +176,7 @@ def _some(numbers: Sequence[int]) -> str:
 
 
 def attempts(found: tasks.AttemptList, task: tasks.TaskDocument | None = None) -> str:
-    """Those that have ended. `task` is whose they are, if there is none: its first one may be running."""
+    """The ended attempts. `task` is needed if there are none, because its first attempt may be running."""
     if task is not None and task.attempt and not task.ended:
         since = ago(task.started_at, datetime.now(UTC))
         return (
@@ -276,7 +273,7 @@ def _change(name: str, before: object, after: object) -> str:
 
 
 def held(answer: HoldReport, word: str) -> str:
-    """`word`: what was asked for, held or released."""
+    """`word`: the request, held or released."""
     columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
     rows = [(str(task_id), "held", NOTHING) for task_id in answer.held]
     rows += [(str(task_id), "released", NOTHING) for task_id in answer.released]
@@ -299,7 +296,7 @@ def title(one: tasks.TaskDocument) -> str:
 
 
 def work(one: tasks.TaskDocument) -> str:
-    """What it runs, in a few words."""
+    """A short description of what the task runs."""
     command = one.spec.get("command")
     if isinstance(command, list):
         return " ".join(map(str, command))

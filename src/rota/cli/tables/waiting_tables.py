@@ -1,7 +1,4 @@
-"""How waiting looks: why a task does, what a submission would meet, and one frame of `rota top`.
-
-The companion of `task_tables.py`: answers of the API in, text out.
-"""
+"""The explanation of a waiting task, the preview of a submission, and one frame of `rota top`."""
 
 from __future__ import annotations
 
@@ -81,7 +78,7 @@ def _waiting(one: documents.Explanation) -> tuple[tuple[str, str], ...]:
 
 
 def _not_known(one: documents.Explanation) -> str:
-    """Only those that stand in line and could run could have an estimate."""
+    """Only a queued task that fits on some node can have an estimate."""
     return "not known yet" if one.position is not None and one.nodes_that_could else ""
 
 

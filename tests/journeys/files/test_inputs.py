@@ -1,4 +1,4 @@
-"""What a task brings along: programs, files and archives, with walls and without."""
+"""The inputs of a task: programs, files and archives, sandboxed and not."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def _log(client: Client, task: TaskDocument) -> str:
     return client.log(task.id).decode()
 
 
-def test_an_uploaded_script_runs_by_its_first_line_behind_walls_and_without(
-    stranger: Client, trusted: Client, ended: Ended
+def test_an_uploaded_script_runs_by_its_first_line_sandboxed_and_not(
+    untrusted: Client, trusted: Client, ended: Ended
 ) -> None:
     script = b'#!/bin/sh\necho "$1 $2 in $(pwd)"; cat data/input.txt; exit 3\n'
-    for client in (stranger, trusted):
+    for client in (untrusted, trusted):
         task = ended(client, upload=script, args=["a b", 2], files={"data/input.txt": b"hello\n"})
         assert (task.exit_code, task.state) == (3, "failed"), task
         first, second = _log(client, task).splitlines()
@@ -36,23 +36,23 @@ def test_an_uploaded_script_runs_by_its_first_line_behind_walls_and_without(
 
 
 def test_an_uploaded_program_runs_as_it_is_and_text_by_its_interpreter(
-    stranger: Client, ended: Ended, tmp_path: Path
+    untrusted: Client, ended: Ended, tmp_path: Path
 ) -> None:
     source = tmp_path / "tiny.c"
     source.write_text('#include <stdio.h>\nint main(int n, char **w) { printf("%d %s\\n", n, w[1]); return 7; }\n')
     subprocess.run(["gcc", "-o", str(tmp_path / "tiny"), str(source)], check=True, timeout=60)
-    binary = ended(stranger, upload=tmp_path / "tiny", args=["x"])
-    assert (binary.exit_code, _log(stranger, binary), binary.name) == (7, "2 x\n", "tiny")
-    text = ended(stranger, upload=b"import sys; print(sys.argv[1:])", interpreter=["python3"], args=["y"])
-    assert (text.state, _log(stranger, text)) == ("done", "['y']\n")
-    bare = ended(stranger, upload=b"echo bare $1", args=["z"])
-    assert (bare.state, _log(stranger, bare)) == ("done", "bare z\n")
+    binary = ended(untrusted, upload=tmp_path / "tiny", args=["x"])
+    assert (binary.exit_code, _log(untrusted, binary), binary.name) == (7, "2 x\n", "tiny")
+    text = ended(untrusted, upload=b"import sys; print(sys.argv[1:])", interpreter=["python3"], args=["y"])
+    assert (text.state, _log(untrusted, text)) == ("done", "['y']\n")
+    bare = ended(untrusted, upload=b"echo bare $1", args=["z"])
+    assert (bare.state, _log(untrusted, bare)) == ("done", "bare z\n")
 
 
-def test_a_program_for_another_machine_is_refused_as_such_behind_walls_and_without(
-    stranger: Client, trusted: Client, ended: Ended
+def test_a_program_for_another_machine_is_refused_as_such_sandboxed_and_not(
+    untrusted: Client, trusted: Client, ended: Ended
 ) -> None:
-    for client in (stranger, trusted):
+    for client in (untrusted, trusted):
         for content in (b"MZ\x90\0" + bytes(200), Path("/bin/true").read_bytes()[:1000]):
             task = ended(client, upload=content)
             assert task.failure is not None
@@ -62,23 +62,23 @@ def test_a_program_for_another_machine_is_refused_as_such_behind_walls_and_witho
 
 
 def test_an_archive_is_unpacked_before_the_start_and_files_come_on_top(
-    stranger: Client, trusted: Client, ended: Ended
+    untrusted: Client, trusted: Client, ended: Ended
 ) -> None:
     archive = tar_of(
         ("src/run.sh", b"#!/bin/sh\ncat src/a.txt b.txt; touch src/mine && echo may write\n"),
         ("src/a.txt", b"from the archive\n"),
         mode=0o755,
     )
-    for client in (stranger, trusted):
+    for client in (untrusted, trusted):
         task = ended(client, ["./src/run.sh"], archive=archive, files={"b.txt": b"a file\n", "src/c": b""})
         assert (task.state, _log(client, task)) == ("done", "from the archive\na file\nmay write\n"), task
 
 
-def test_a_program_that_is_missing_or_may_not_be_run_is_refused_by_name_behind_walls_and_without(
-    stranger: Client, trusted: Client, ended: Ended
+def test_a_program_that_is_missing_or_may_not_be_run_is_refused_by_name_sandboxed_and_not(
+    untrusted: Client, trusted: Client, ended: Ended
 ) -> None:
     archive = tar_of(("run.sh", b"#!/bin/sh\n"), mode=0o644)
-    for client in (stranger, trusted):
+    for client in (untrusted, trusted):
         missing = ended(client, ["./none.sh"], archive=archive)
         unmarked = ended(client, ["./run.sh"], archive=archive)
         assert missing.failure is not None
@@ -102,19 +102,19 @@ def test_a_program_that_is_missing_or_may_not_be_run_is_refused_by_name_behind_w
     ],
     ids=["leads-out", "link", "checkpoint", "own-name", "nonsense", "same-name"],
 )
-def test_a_bad_archive_is_refused_by_name_inside_the_walls(
-    stranger: Client, ended: Ended, archive: bytes, sentence: str
+def test_a_bad_archive_is_refused_by_name_in_the_sandbox(
+    untrusted: Client, ended: Ended, archive: bytes, sentence: str
 ) -> None:
-    task = ended(stranger, ["cat", "input"], archive=archive, files={"input": b""}, disk="20M")
+    task = ended(untrusted, ["cat", "input"], archive=archive, files={"input": b""}, disk="20M")
     assert task.failure is not None
     assert (task.state, task.failure.type, task.failure.message) == ("failed", "bad-archive", sentence)
 
 
 def test_an_archive_that_does_not_fit_into_the_grant_is_told_with_what_is_granted_and_needed(
-    stranger: Client, ended: Ended
+    untrusted: Client, ended: Ended
 ) -> None:
     bomb = tar_of(("small", b"x"), ("big", b"\0" * 30_000_000))
-    task = ended(stranger, ["true"], archive=bomb, files={"input": b"x" * 999_999}, disk="20M")
+    task = ended(untrusted, ["true"], archive=bomb, files={"input": b"x" * 999_999}, disk="20M")
     assert task.failure is not None
     assert (task.outcome, task.failure.type, task.failure.message) == (
         "refused",
@@ -123,19 +123,19 @@ def test_an_archive_that_does_not_fit_into_the_grant_is_told_with_what_is_grante
     )
 
 
-def test_files_that_do_not_fit_into_the_grant_are_refused(stranger: Client, ended: Ended) -> None:
-    task = ended(stranger, ["true"], files={"big": b"x" * 3_000_000}, disk="1M")
+def test_files_that_do_not_fit_into_the_grant_are_refused(untrusted: Client, ended: Ended) -> None:
+    task = ended(untrusted, ["true"], files={"big": b"x" * 3_000_000}, disk="1M")
     assert task.failure is not None
     assert (task.outcome, task.failure.type) == ("refused", "disk-limit"), task
 
 
-def test_what_is_not_there_or_another_tenants_is_refused_at_the_door(stranger: Client, trusted: Client) -> None:
+def test_what_is_not_there_or_another_tenants_is_refused_at_the_door(untrusted: Client, trusted: Client) -> None:
     foreign = trusted.artifacts.upload(b"of the others").id
     for work in ({"upload": foreign}, {"upload": "sha256:" + "0" * 64}, {"upload": "nonsense"}):
         with pytest.raises(Refused) as refusal:
-            stranger.submit(**work)  # type: ignore[arg-type]
+            untrusted.submit(**work)  # type: ignore[arg-type]
         assert [(fault.pointer, fault.code) for fault in refusal.value.faults] == [("/upload", "unknown-artifact")]
-    mine = stranger.artifacts.upload(b"mine").id
+    mine = untrusted.artifacts.upload(b"mine").id
     bad = {
         "/abs": mine,
         "../up": mine,
@@ -149,7 +149,7 @@ def test_what_is_not_there_or_another_tenants_is_refused_at_the_door(stranger: C
         "my/checkpoint/x": mine,
     }
     with pytest.raises(Refused) as refusal:
-        stranger.submit(["true"], files=bad, archive=foreign, outputs=["/etc/*", "a/../b", "a**"])
+        untrusted.submit(["true"], files=bad, archive=foreign, outputs=["/etc/*", "a/../b", "a**"])
     found = {(fault.pointer, fault.code) for fault in refusal.value.faults}
     assert found == {
         ("/files/~1abs", "invalid-path"),
@@ -185,24 +185,24 @@ def test_a_function_brings_no_files(trusted: Client) -> None:
     assert {fault.pointer for fault in refusal.value.faults} == {"/files", "/outputs"}
 
 
-def test_the_first_digits_are_enough_and_the_artifact_stays_while_the_task_lives(stranger: Client) -> None:
-    made = stranger.artifacts.upload(b"#!/bin/sh\ntrue\n")
-    handle = stranger.submit(upload=made.sha256[:8], delay="1h")
+def test_the_first_digits_are_enough_and_the_artifact_stays_while_the_task_lives(untrusted: Client) -> None:
+    made = untrusted.artifacts.upload(b"#!/bin/sh\ntrue\n")
+    handle = untrusted.submit(upload=made.sha256[:8], delay="1h")
     with pytest.raises(Refused, match=f"task {handle.id}"):
-        stranger.artifacts.remove(made.id)
+        untrusted.artifacts.remove(made.id)
     handle.cancel()
     assert handle.wait(60).spec["upload"] == made.id
-    stranger.artifacts.remove(made.id)
+    untrusted.artifacts.remove(made.id)
     with pytest.raises(Refused, match="there is no artifact"):
-        stranger.submit(upload=made.id)
+        untrusted.submit(upload=made.id)
 
 
-def test_removing_an_artifact_and_naming_it_in_a_task_never_both_succeed(stranger: Client) -> None:
+def test_removing_an_artifact_and_naming_it_in_a_task_never_both_succeed(untrusted: Client) -> None:
     """Invariant: a task that has not ended names only artifacts that are there."""
 
     def removed(artifact: str) -> bool:
         try:
-            stranger.artifacts.remove(artifact)
+            untrusted.artifacts.remove(artifact)
         except Refused:
             return False
         return True
@@ -211,8 +211,8 @@ def test_removing_an_artifact_and_naming_it_in_a_task_never_both_succeed(strange
     handles = []
     with ThreadPoolExecutor(2) as both:
         for number in range(10):
-            made = stranger.artifacts.upload(b"raced for %d" % number).id
-            submitting = both.submit(stranger.submit, ["true"], files={"a": made}, delay="1h")
+            made = untrusted.artifacts.upload(b"raced for %d" % number).id
+            submitting = both.submit(untrusted.submit, ["true"], files={"a": made}, delay="1h")
             removing = both.submit(removed, made)
             refused = submitting.exception(timeout=60)
             assert (refused is None) != removing.result(timeout=60)
@@ -222,17 +222,17 @@ def test_removing_an_artifact_and_naming_it_in_a_task_never_both_succeed(strange
                 assert isinstance(refused, Refused)
                 assert [fault.code for fault in refused.faults] == ["unknown-artifact"]
     if handles:
-        stranger.cancel(handles)
+        untrusted.cancel(handles)
 
 
-def test_a_second_run_on_the_node_has_it_from_the_cache(cluster: Cluster, stranger: Client, ended: Ended) -> None:
+def test_a_second_run_on_the_node_has_it_from_the_cache(cluster: Cluster, untrusted: Client, ended: Ended) -> None:
     data = b"cached\n" * 1000
-    made = stranger.artifacts.upload(data)
-    assert ended(stranger, ["cat", "it"], files={"it": made.id}).state == "done"
+    made = untrusted.artifacts.upload(data)
+    assert ended(untrusted, ["cat", "it"], files={"it": made.id}).state == "done"
     [kept] = (cluster.folder / "node-0" / "artifacts").glob(f"*/{made.sha256}")
     before = kept.stat()
     for lost in (cluster.folder / "objects").rglob("*"):  # the store loses it: only the cache has it still
         if lost.is_file() and lost.read_bytes() == data:
             lost.unlink()
-    again = ended(stranger, ["cat", "it"], files={"it": made.id})
-    assert (again.state, _log(stranger, again), kept.stat().st_ino) == ("done", data.decode(), before.st_ino)
+    again = ended(untrusted, ["cat", "it"], files={"it": made.id})
+    assert (again.state, _log(untrusted, again), kept.stat().st_ino) == ("done", data.decode(), before.st_ino)

@@ -1,4 +1,4 @@
-"""What a task leaves behind becomes artifacts, or fails the attempt by name (F31); and a preparation can be stopped."""
+"""The outputs of a task become artifacts, or fail the attempt by name (F31); file transfers can be stopped."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _nothing_left(cluster: Cluster) -> list[str]:
 
 
 def test_outputs_become_artifacts_that_are_listed_and_fetched(
-    cluster: Cluster, stranger: Client, trusted: Client, ended: Ended, tmp_path: Path
+    cluster: Cluster, untrusted: Client, trusted: Client, ended: Ended, tmp_path: Path
 ) -> None:
     script = (
         "mkdir -p out/deep && echo 1 > out/a.txt && echo 2 > out/deep/b.txt && echo 3 > .hidden && echo log > x.log"
     )
-    for client in (stranger, trusted):
+    for client in (untrusted, trusted):
         task = ended(client, script=script, outputs=["out/**", "*.log", "none/*.txt"])
         assert task.state == "done", task
         assert [output.name for output in task.outputs] == ["out/a.txt", "out/deep/b.txt", "x.log"]
@@ -64,7 +64,7 @@ def test_outputs_become_artifacts_that_are_listed_and_fetched(
     assert (bad.returncode, "neither a file here nor an artifact" in bad.stderr) == (2, True), bad
 
 
-def test_what_is_not_a_plain_file_fails_the_attempt_by_name(cluster: Cluster, stranger: Client) -> None:
+def test_what_is_not_a_plain_file_fails_the_attempt_by_name(cluster: Cluster, untrusted: Client) -> None:
     cases = {
         "ln -s /etc/passwd out": "out: is a symbolic link; only plain files are taken",
         "mkfifo out": "out: is a FIFO; only plain files are taken",
@@ -72,18 +72,18 @@ def test_what_is_not_a_plain_file_fails_the_attempt_by_name(cluster: Cluster, st
         "mkdir out": "out: is a folder; write out/** for all in it",
         "true": "out: the task left no such file",
     }
-    handles = [stranger.submit(script=script, outputs=["out"]) for script in cases]
+    handles = [untrusted.submit(script=script, outputs=["out"]) for script in cases]
     for handle, sentence in zip(handles, cases.values(), strict=True):
         task = handle.wait(PATIENCE_SECONDS)
         assert task.failure is not None
         assert (task.state, task.failure.type, task.failure.message) == ("failed", "bad-output", sentence)
-    failed = stranger.submit(script="echo x > out; exit 4", outputs=["out"]).wait(PATIENCE_SECONDS)
+    failed = untrusted.submit(script="echo x > out; exit 4", outputs=["out"]).wait(PATIENCE_SECONDS)
     assert (failed.exit_code, failed.outputs) == (4, [])
     assert _nothing_left(cluster) == []
 
 
 def test_a_task_is_cancelled_or_timed_out_while_files_are_on_the_way_to_it_or_from_it(
-    cluster: Cluster, trusted: Client, stranger: Client, relay: Relay
+    cluster: Cluster, trusted: Client, untrusted: Client, relay: Relay
 ) -> None:
     stalled = {"require": {"stalls": "yes"}, "memory": "256M"}
     cancelled = trusted.submit(upload=b"#!/bin/sh\necho never\n", **stalled)  # type: ignore[arg-type]
@@ -91,9 +91,9 @@ def test_a_task_is_cancelled_or_timed_out_while_files_are_on_the_way_to_it_or_fr
     assert cancelled.state == "running"
     cancelled.cancel()
     assert cancelled.wait(PATIENCE_SECONDS).outcome == "cancelled"
-    late = stranger.submit(["true"], files={"a": b"never comes"}, cap="1s", **stalled)  # type: ignore[arg-type]
+    late = untrusted.submit(["true"], files={"a": b"never comes"}, cap="1s", **stalled)  # type: ignore[arg-type]
     assert late.wait(PATIENCE_SECONDS).outcome == "timeout"
-    storing = stranger.submit(script="echo x > out", outputs=["out"], **stalled)  # type: ignore[arg-type]
+    storing = untrusted.submit(script="echo x > out", outputs=["out"], **stalled)  # type: ignore[arg-type]
     for _ in range(2):  # that of the one before, and its own
         assert relay.stalled.acquire(timeout=PATIENCE_SECONDS)
     assert storing.state == "running"

@@ -1,4 +1,4 @@
-"""Lesson 9: who goes first. Lanes, quiet times, fair shares, big tasks among small ones, giving way, keys, and why.
+"""Lesson 9: which task starts first. Lanes, off-peak, fair shares, reservations, preemption, concurrency keys, `rota why`.
 
 Two server nodes and two workers with two processors each. A task of this lesson that should last runs until its gate
 is opened, so that every moment is the lesson's own choice.

@@ -1,4 +1,4 @@
-"""Lesson 13: changing one's mind. Editing what waits, holding it back, pausing a pool or a tenant (R50)."""
+"""Lesson 13: editing and holding waiting tasks, pausing a pool or a tenant (R50)."""
 
 from __future__ import annotations
 
