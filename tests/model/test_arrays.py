@@ -1,4 +1,4 @@
-"""Arrays as people write them."""
+"""The notation of arrays."""
 
 from __future__ import annotations
 

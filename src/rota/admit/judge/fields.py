@@ -106,7 +106,7 @@ def expires_of(request: TaskRequest, *, tolerance_given: bool, faults: FaultList
     if request.on_late not in ("keep", "drop"):
         faults.add("on_late", "out-of-range", f"{request.on_late[:40]!r} is neither keep nor drop")
     elif request.on_late == "drop" and not tolerance_given:
-        faults.add("on_late", "inconsistent-times", "on_late drop needs a tolerance; give one")
+        faults.add("on_late", "inconsistent-times", "on_late drop needs a time limit; give a tolerance")
     return request.on_late == "drop"
 
 
