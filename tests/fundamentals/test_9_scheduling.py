@@ -158,7 +158,7 @@ def test_everybody_can_ask_why_a_task_waits_and_when_it_starts(
     said = rota("why", str(big.id)).stdout
     assert "node-0 is reserved for it" in said
     assert "starts about" in said
-    assert "when the task with the reserved place should have run" in rota("why", str(beside.id)).stdout
+    assert "when the task with the reservation should have run" in rota("why", str(beside.id)).stdout
     frame = rota("top", "--once").stdout
     assert "below the peak mark of 80%" in frame
     assert f"{big.id}  node-0" in frame.partition("RESERVED FOR")[2]

@@ -29,7 +29,7 @@ _order = attrgetter("order")
 def plan(state: CoreState, placement: Placement, grants: Grants, now_us: int, at_most: int) -> list[Decision]:
     """The recipe. Step 1 is here, steps 2 to 6 are in `_serve`."""
     run = _begin(state, placement, grants, now_us, at_most)
-    for rank in ranks_to_serve(run):  # 1
+    for rank in ranks_to_serve(run):  # 1. ranks of lanes in order
         turn = _begin_turn(run, rank)
         _serve(run, turn)
         if turn.waved_on:  # a second round serves the tenants that were passed over
@@ -46,19 +46,19 @@ def _serve(run: Pass, turn: Turn) -> None:
     if not turn.takes_demoted and not _has_open(queue):
         return
     while run.left > 0 and not turn.over:
-        tenant = next_tenant(state, queue)  # 2
+        tenant = next_tenant(state, queue)  # 2. the tenant that has held least
         if tenant is None:
             return
-        task = first_task(run, turn, tenant)  # 3
+        task = first_task(run, turn, tenant)  # 3. its own first task
         if task is None:
             continue
         need, closed = state.needs[task.shape], len(queue.closed)
         if not (
             ((tenant.limited or turn.has_limits) and _is_held_back(run, turn, tenant, task, need))
-            or start_now(run, turn, tenant, task, need)  # 4
-            or start_behind(run, turn, tenant, task, need)  # 5
+            or start_now(run, turn, tenant, task, need)  # 4. on a node with free resources
+            or start_behind(run, turn, tenant, task, need)  # 5. else behind short work
         ):
-            make_way(run, turn, tenant, task)  # 6
+            make_way(run, turn, tenant, task)  # 6. else others give way, or it gets a reservation
         if len(queue.closed) == closed:
             fairness.move_back(queue, tenant)
         elif not _has_open(queue):
