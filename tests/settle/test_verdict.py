@@ -225,8 +225,8 @@ def test_rules_never_give_more_attempts_and_never_touch_what_was_not_the_tasks_d
 @pytest.mark.parametrize(
     ("text", "retry", "says"),
     [
-        ("75", True, "is not an end"), ("exit=", True, "is not an end"), ("exit=9-1", True, "no range"),
-        ("exit=256", True, "no range"), ("exit=1:soon", True, "soon"), ("exit=1:31d", True, "30 days"),
+        ("75", True, "is not an end"), ("exit=", True, "is not an end"), ("exit=9-1", True, "not a range"),
+        ("exit=256", True, "not a range"), ("exit=1:soon", True, "soon"), ("exit=1:31d", True, "30 days"),
         ("exit=1:5s", False, "has no delay"), ("error=a b", True, "is not an end"),
     ],
 )  # fmt: skip

@@ -102,7 +102,7 @@ async def _of_tasks(connection: AnyConnection, tenant: int, row: asyncpg.Record,
     found = await connection.fetch(sql("events/read_event_tasks"), tasks, numbers, min(tasks), max(tasks), tenant)
     events = []
     for one in found:
-        first = (one["place"] - 1) * _SLOTS + 1
+        first = (one["position"] - 1) * _SLOTS + 1
         for slot, kind in enumerate(_types(Kind(row["kind"]), one)):
             if kind is not None:
                 events.append(_event(EventCursor(row["xid"], row["id"], first + slot), kind, row, one))

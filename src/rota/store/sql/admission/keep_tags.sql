@@ -1,4 +1,4 @@
--- Those of these tasks that have tags are found by them from now on. In the transaction that writes the tasks.
+-- Makes the tasks findable by their tags. In the transaction that writes the tasks.
 insert into task_tags (task, tenant, name, value)
 select tasks.id, tasks.tenant, tag.key, tag.value
 from tasks

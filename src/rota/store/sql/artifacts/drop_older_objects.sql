@@ -1,4 +1,4 @@
--- Those known to be damaged ($4) are of no use and go first: else one would take the place of a good one.
+-- Damaged objects ($4) go first, so that none counts among the $3 that stay.
 with older as (
     delete from attempt_objects where task = $1 and purpose = $2 and (id = any($4::bigint[]) or id in (
         select id from attempt_objects

@@ -1,4 +1,4 @@
--- The tenant, user and storage limit behind an attempt, if it runs right now on the agent that asks (state 4: running).
+-- The tenant, user and storage limit of an attempt that runs on the agent that asks.
 select queue.tenant, tasks.user_name, plans.storage_bytes
 from queue
 join tasks on tasks.id = queue.id and tasks.id = $1

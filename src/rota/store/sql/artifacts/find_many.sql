@@ -1,4 +1,4 @@
--- The tenant's artifacts by the beginnings of their digests: none, the one, or two of several, for each beginning.
+-- The tenant's artifacts by prefixes of their digests: for each prefix none, one, or two if it is ambiguous.
 select asked.digits as asked_digits, found.*
 from unnest($2::text[], $3::bytea[], $4::bytea[]) as asked (digits, low, high)
 cross join lateral (

@@ -1,4 +1,4 @@
--- The latest of a name counts; what it replaces becomes loose in the same statement.
+-- The latest object of a name counts; the object it replaces becomes loose in the same statement.
 with replaced as (
     insert into loose_objects (object_key, remove_at)
     select object_key, now() from attempt_objects

@@ -1,6 +1,5 @@
--- A new run of an ended task: the same row under a new id, linked to the old one. Its tolerance counts from now, and
--- with it the time at which it becomes urgent. What it came after is kept for the results it takes from there; it waits
--- for nobody.
+-- A new run of an ended task: the same row under a new id, linked to the old one. Its tolerance, and the time at which it
+-- becomes urgent, count from now. It keeps its parents, whose results it reads, but waits for none of them.
 insert into tasks (id, tenant, user_name, pool, kind, name, lane, priority, tolerance_ms, tolerance_given, start_by,
     urgent_at, tier, shape, scheduling, server, concurrency_key, concurrency_limit, concurrency_global, cap_ms, attempts,
     backoff_ms, backoff_limit_ms, upstream, retry_of, tags, preemptible, category, unplaceable_waits, artifacts, spec,

@@ -1,4 +1,4 @@
--- Attempts that are over hold no place any more. Says of which keys, and which other pools wait for one.
+-- Deletes the places of ended attempts. Returns their keys, and the other pools that wait for a place.
 with given as (
     delete from key_places where task = any($1) returning tenant, key
 )

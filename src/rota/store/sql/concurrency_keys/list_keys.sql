@@ -1,4 +1,4 @@
--- A tenant's concurrency keys with live tasks, by pool where they are counted so, and those that are cooled down.
+-- A tenant's concurrency keys: those with live tasks (by pool, unless they are global) and those that are cooled down.
 with live as (
     select queue.concurrency_key as key, queue.concurrency_global as everywhere,
         case when not queue.concurrency_global then queue.pool end as pool,

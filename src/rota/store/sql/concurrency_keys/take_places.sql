@@ -1,6 +1,5 @@
--- Takes places of keys that are counted across pools, as far as there are any. The caller has locked the keys in a
--- statement before, so every place that was ever taken is seen by the counts here.
--- A pool that found none left is next: for each pool that has waited longer than ours, one place is left alone.
+-- Takes free places of keys counted across pools. The caller has locked the keys in an earlier statement, so the counts
+-- see every place. For each other pool that has waited longer than this one, one place is left free.
 with asked as materialized (
     select * from unnest($2::bigint[], $3::integer[], $4::text[], $5::integer[]) as asked (task, tenant, key, most)
 ),

@@ -1,5 +1,5 @@
--- How many places of these keys other pools hold, or come before us for; and that we still wait for them. What we wait
--- for no more, nobody leaves a place for.
+-- Renews the waits of this pool for these keys, and deletes its other waits. Returns how many places of each key other
+-- pools hold or are served first with.
 with wanted as materialized (
     select * from unnest($2::integer[], $3::text[]) as wanted (tenant, key)
 ),

@@ -1,5 +1,5 @@
--- Dead letters of a tenant, newest first, by whatever they are asked for. No more than $3 are looked at, as in list_ended:
--- whoever asks for something rare is told how far the look went. `reason` is looked for anywhere in the sentence.
+-- Dead letters of a tenant by filter, newest first. At most $3 are examined, as in list_ended. `reason` may match any
+-- part of the sentence.
 select dead.task as id, dead.reason, dead.died_at, task.name, task.kind, task.created_at, task.user_name, task.attempts,
     task.tags, (select pools.name from pools where pools.id = task.pool) as pool, ended.number, ended.exit_code, ended.failure
 from (

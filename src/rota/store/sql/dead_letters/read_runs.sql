@@ -1,4 +1,4 @@
--- The runs of one piece of work: the tasks that a task is a new run of, and those that are new runs of it, oldest first.
+-- All runs of one piece of work, oldest first: the tasks that this task is a rerun of, and the reruns of this task.
 with recursive earlier as (
     select tasks.id, tasks.retry_of, 0 as steps from tasks where tasks.id = $1 and tasks.tenant = $2
     union all

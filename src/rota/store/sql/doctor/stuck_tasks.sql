@@ -1,4 +1,4 @@
--- The watchdog (R56): live tasks that nothing would ever move again. Always empty.
+-- The watchdog (R56): live tasks that no event would ever move again. The result must be empty.
 select queue.id, queue.state
 from queue
 where (queue.state = {BLOCKED} and not exists (select from edges where edges.child = queue.id))

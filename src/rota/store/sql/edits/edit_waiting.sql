@@ -1,5 +1,5 @@
--- What a waiting task becomes by its owner's edit; the caller has locked it and seen that it waits. A ready task's timer is
--- the time at which it becomes urgent; that of a delayed one says when it may start, and stays.
+-- Edits a waiting task that the caller has locked and checked. The timer of a ready task is the time at which it becomes
+-- urgent; the timer of a delayed task is its start time and stays.
 update queue
 set version = queue.version + 1,
     pool = coalesce($2::smallint, queue.pool),
@@ -15,7 +15,7 @@ set version = queue.version + 1,
         when queue.state = {READY} and $7::boolean
             then urgent_at($8::timestamptz, $9::bigint)
     end,
-    -- Where it failed is a node of the pool that it leaves.
+    -- A node of the old pool need not be avoided in the new one.
     avoid_node = case when $2::smallint is null then queue.avoid_node end
 where queue.id = $1
 returning {queue/ready_columns}, queue.pool, queue.wake_at <= now() as due, extract(epoch from queue.wake_at - now())::float8 as wakes_in

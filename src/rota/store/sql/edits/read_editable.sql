@@ -1,4 +1,4 @@
--- A live task as an edit finds it, once its row is locked. The tolerance is an earlier edit's, or the one it came with.
+-- A live task before an edit, after its row was locked. The tolerance is that of an earlier edit or of the request.
 select queue.state, queue.version, queue.pool, queue.urgency, queue.cap_ms, queue.start_by, queue.cancel_requested,
     coalesce(queue.tolerance_ms, tasks.tolerance_ms) as tolerance_ms,
     coalesce(queue.tolerance_given, tasks.tolerance_given) as tolerance_given,

@@ -1,8 +1,8 @@
--- What the ledgers say of attempts that events name. An attempt that goes on is in the queue alone.
-select given.place, given.task, given.number, task.name, task.tags, task.tolerance_given, task.schedule, task.scheduled_for,
+-- The details of the attempts that events name. A running attempt is only in the queue.
+select given.position, given.task, given.number, task.name, task.tags, task.tolerance_given, task.schedule, task.scheduled_for,
     ended.state, ended.outcome, ended.exit_code, ended.reason, ended.failure, ended.ended_at,
     (select nodes.name from nodes where nodes.id = coalesce(ended.node, live.node)) as node
-from unnest($1::bigint[], $2::smallint[]) with ordinality as given (task, number, place)
+from unnest($1::bigint[], $2::smallint[]) with ordinality as given (task, number, position)
 cross join lateral (
     select tasks.name, tasks.tags::text as tags, tasks.scheduled_for,
         tasks.tolerance_given
@@ -19,4 +19,4 @@ left join lateral (
 left join lateral (
     select queue.node from queue where queue.id = given.task and queue.attempt = given.number offset 0
 ) live on true
-order by given.place
+order by given.position

@@ -1,5 +1,5 @@
--- Rows of the log after a place, oldest first. Below the oldest transaction under way every row that will ever be there is
--- there already; rows above it are left for the next look.
+-- Rows of the log after a cursor, oldest first, below the oldest open transaction: no row can appear there any more. Rows
+-- above it are left for the next read.
 select events.xid::text::bigint as xid, events.id, events.at, events.kind, events.tasks, events.numbers, events.details
 from events
 where events.tenant = $1 and (events.xid, events.id) >= ($2::bigint::text::xid8, $3::bigint)

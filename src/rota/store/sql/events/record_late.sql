@@ -6,6 +6,6 @@ with late as (
 marked as (
     update queue set late_told = true from late where queue.id = late.id
     returning queue.id, queue.tenant),
-told as (
+event as (
     insert into events (tenant, kind, tasks) select tenant, {Event.LATE}, array_agg(id) from marked group by tenant)
 select count(*) from marked

@@ -1,6 +1,5 @@
--- Drops tasks whose start-by time has passed before they ever ran, as their owners chose; a batch, by whichever node comes
--- first. How long to stay away is about the tolerance again, spread by the id, so that those who were dropped together don't
--- come back together.
+-- Drops tasks that have not started by their start-by time, if their owners chose so. `retry_after` is about the tolerance,
+-- spread by the id, so that clients of tasks dropped together don't return together.
 with due as materialized (
     select queue.id from queue
     where queue.expires and queue.start_by < now() and queue.state in ({DELAYED}, {READY}) and queue.attempt = 0
@@ -12,7 +11,7 @@ ended as (
     delete from queue using due where queue.id = due.id
     returning queue.id, queue.tenant, queue.pool, queue.start_by, queue.tolerance_ms
 ),
-said as (
+reasoned as (
     select ended.*, format(
             'it could not start by %s; try again later',
             to_char(ended.start_by at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
@@ -27,9 +26,9 @@ kept as (
     insert into attempts (task, number, tenant, state, outcome, reason, failure)
     select id, 0, tenant, {EXPIRED}, {Outcome.NEVER}, sentence,
         json_build_object('type', 'expired', 'message', sentence, 'traceback', '', 'retry_after', retry_after)
-    from said
+    from reasoned
 ),
-told as (
+event as (
     insert into events (tenant, kind, tasks, numbers)
     select tenant, {Event.ENDED}, array_agg(id), array_agg(0::smallint) from ended group by tenant
 )

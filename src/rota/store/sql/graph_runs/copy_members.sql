@@ -1,5 +1,5 @@
--- New runs of many tasks at once: the same rows under new ids, each after what the edges say, ready or blocked. Linked to
--- the old ones by `retry_of` when it is a retry ($9).
+-- New runs of many tasks: the same rows under new ids with new parents (the edges), ready or blocked. `retry_of` links them
+-- to the old tasks if it is a retry ($9).
 with edge as materialized (
     select * from unnest($5::bigint[], $6::bigint[], $7::smallint[]) with ordinality as edge (child, parent, rule, number)
 ),

@@ -1,5 +1,5 @@
--- What a running member submitted joins its graph, at the end of the order. Driven by the member's own row: a task that is
--- in no graph, or another tenant's, adds nothing.
+-- Adds tasks that a running member submitted to its graph, at the end of the order. Starts from the member's own row, so a
+-- task in no graph, or of another tenant, adds nothing.
 insert into graph_tasks (graph, task, tenant, name, place, parent)
 select own.graph, child.task, own.tenant, child.name,
     (select coalesce(max(graph_tasks.place), 0) from graph_tasks where graph_tasks.graph = own.graph) + child.number, $1

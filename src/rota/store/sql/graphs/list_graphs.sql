@@ -1,5 +1,5 @@
--- The newest graphs of a tenant, each with its members counted by state. A part (`by_id`,
--- …) is the condition on $3 for the candidates, of which no more than $9 are looked at. `reruns`, lateral and `offset 0`: see read_graph_members.
+-- The newest graphs of a tenant, with their members counted by state. The part `chosen` is a condition on $3 that selects
+-- candidates; at most $9 are examined. `reruns`, lateral and `offset 0`: see read_graph_members.
 select graph.*, schedules.name as schedule_name, counted.states, counted.counts, counted.ended_at
 from (
     select * from (

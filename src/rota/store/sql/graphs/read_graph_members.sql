@@ -1,7 +1,7 @@
--- Everybody who is in a graph now, with state, times and what each runs after. A member that was run again is succeeded by
--- its new run, under the same name and place.
--- Lateral and `offset 0` leave the planner one way only: from the members to their rows. A queue that was empty when it was
--- last looked at would else be read whole for every member.
+-- The present members of a graph with states, times and parents. A member that was run again is replaced by its new run,
+-- which has the same name and position.
+-- Lateral and `offset 0` force one plan, from the members to their rows: otherwise a queue that the statistics call empty
+-- would be scanned whole for every member.
 select member.task as id, member.name, member.place, member.item, member.parent, task.after_tasks, task.after_rules,
     task.upstream, task.created_at, task.retry_of, coalesce(queue.state, final.state) as state,
     coalesce(queue.started_at, final.started_at) as started_at, final.ended_at, final.run_us,

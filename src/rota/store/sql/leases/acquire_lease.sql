@@ -1,5 +1,5 @@
--- Wins the pool if nobody holds it. The epoch is the database's clock in microseconds, or one more than the last:
--- it rises strictly even when a fail-over lost the newest commits.
+-- Wins the pool if its lease is free. The epoch is the database's clock in microseconds, or the last one plus one: it rises
+-- strictly even if a fail-over lost the newest commits.
 insert into leases (pool, epoch, holder, expires_at)
 values ($1, (extract(epoch from clock_timestamp()) * 1000000)::bigint, $2, clock_timestamp() + $3::interval)
 on conflict (pool) do update

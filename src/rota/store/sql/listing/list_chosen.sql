@@ -1,5 +1,5 @@
--- Tasks of a tenant that a name, a schedule or a tag chooses, newest first, whatever became of them. A part
--- (`by_name`, …) is the condition on $5 that an index serves. No more than $8 are looked at, as in list_ended.
+-- Tasks of a tenant in any state, newest first. The part `chosen` is a condition on $5 that an index serves. At most $8 are
+-- examined, as in list_ended.
 select task.id, coalesce(queue.state, ended.state) as state, coalesce(queue.attempt, ended.number) as attempt, task.name,
     task.kind, (select lanes.name from lanes where lanes.rank = coalesce(queue.lane, task.lane)) as lane_name, task.tier,
     coalesce(-queue.urgency, task.priority) as priority,

@@ -1,7 +1,6 @@
--- Ended tasks of a tenant in one final state, newest first, along the index of final rows; with $11 without those of arrays.
--- `offset 0` and the lateral look-up leave the planner one way only: from the newest final rows to their tasks. Left
--- free, it may walk all tasks of the tenant to find the few that ended so. No more than $8 are looked at: whoever asks for
--- something rare is told how far the look went, and asks again from there.
+-- Tasks of a tenant in one final state, newest first, by the index of final rows; with $11 without members of arrays.
+-- `offset 0` and the lateral lookup force one plan, from the newest final rows to their tasks: otherwise the planner may
+-- walk all tasks of the tenant. At most $8 are examined: the caller learns where the walk stopped and continues there.
 select ended.task as id, ended.state, ended.number as attempt, task.name, task.kind,
     (select lanes.name from lanes where lanes.rank = task.lane) as lane_name, task.tier, task.priority,
     task.created_at, ended.started_at, ended.ended_at, (select nodes.name from nodes where nodes.id = ended.node) as node,

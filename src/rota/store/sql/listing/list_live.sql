@@ -1,4 +1,4 @@
--- Live tasks of a tenant, newest first, in some states; with $9 without those of arrays.
+-- Live tasks of a tenant in some states, newest first; with $9 without members of arrays.
 select queue.id, queue.state, queue.attempt, tasks.name, tasks.kind, lanes.name as lane_name, tasks.tier,
     -queue.urgency as priority, tasks.created_at, queue.started_at, null::timestamptz as ended_at, nodes.name as node, null::integer as exit_code,
     tasks.user_name, pools.name as pool, tasks.tags, queue.wake_at, queue.held_reason as reason, null::bigint as run_us,

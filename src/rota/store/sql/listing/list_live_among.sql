@@ -1,4 +1,4 @@
--- As list_live, among tasks known by id.
+-- As list_live, of the given ids.
 select queue.id, queue.state, queue.attempt, tasks.name, tasks.kind, lanes.name as lane_name, tasks.tier,
     -queue.urgency as priority, tasks.created_at, queue.started_at, null::timestamptz as ended_at, nodes.name as node, null::integer as exit_code,
     tasks.user_name, pools.name as pool, tasks.tags, queue.wake_at, queue.held_reason as reason, null::bigint as run_us,

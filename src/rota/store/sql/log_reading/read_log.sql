@@ -1,5 +1,5 @@
--- The next output of an attempt after chunk $3: the segment it is in, or else chunks. One statement and so one moment: a
--- chunk that is being moved is seen in exactly one of the two places. A chunk sent again after it was moved is passed over.
+-- The output of an attempt after chunk $3: the segment that holds it, else chunks. As one statement it sees a chunk that is
+-- being moved either in its row or in the segment. A chunk that was sent again after its move is left out.
 with segment as materialized (
     select log_segments.first_seq, log_segments.last_seq, log_segments.object_key, log_segments.stored_bytes,
         log_segments.size_bytes

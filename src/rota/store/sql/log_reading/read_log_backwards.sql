@@ -1,4 +1,4 @@
--- The output of an attempt before chunk $3 (null: the last), latest first: chunks that were not moved, or else the segment.
+-- The output of an attempt before chunk $3 (null: the end), latest first: chunks that were not moved, else the segment.
 with chunk as materialized (
     select log_chunks.seq, log_chunks.stream, log_chunks.data from log_chunks
     where log_chunks.task = $1 and log_chunks.attempt = $2 and ($3::integer is null or log_chunks.seq < $3)

@@ -1,4 +1,4 @@
--- The next chunks, as many as fill a segment: $4 bytes, $5 chunks at most.
+-- The next chunks for a segment: at most $4 bytes and $5 chunks.
 select sized.seq, sized.stream, sized.at, sized.data
 from (
     select chunk.*, sum(octet_length(chunk.data)) over (order by chunk.seq) - octet_length(chunk.data) as before_bytes

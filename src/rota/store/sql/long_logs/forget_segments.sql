@@ -1,5 +1,5 @@
--- Among the next segments in the order they were made: those whose task is gone, or ended longer ago than logs are kept ($3
--- days; null: as long as their tasks). Their objects become loose, and the sweeper's.
+-- Among the next segments in the order of ids: deletes those whose task is gone, or ended more than $3 days ago (null: only
+-- those whose task is gone). Their objects become loose.
 with seen as materialized (
     select log_segments.id, log_segments.task from log_segments where log_segments.id > $1 order by log_segments.id limit $2
 ),

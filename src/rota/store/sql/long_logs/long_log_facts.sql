@@ -1,4 +1,4 @@
--- What is to be known before output is moved. No row: the task is gone.
+-- The facts needed to move output. No row: the task is gone.
 select tasks.tenant,
     exists (select from queue where queue.id = $1 and queue.attempt = $2 and queue.state = {RUNNING}) as running,
     moved.last_seq, moved.size_bytes as moved_bytes, waiting.size_bytes as waiting_bytes

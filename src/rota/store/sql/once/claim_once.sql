@@ -1,6 +1,6 @@
--- Comes back when the key is now the caller's to do: new, claimed by the same claim before, or by one that holds no more.
--- A task's claim holds while that attempt runs; any other until its lease is over. Callers at once wait for each other on
--- the unique key, and the second sees what the first has written.
+-- Returns the key if the caller may do the effect: the key is new, has the same claim, or its claim holds no longer. The
+-- claim of a task holds while its attempt runs, any other until its lease ends. Concurrent callers wait for each other on the
+-- unique key, and the second one sees the first one's row.
 insert into once (tenant, key, claim, task, attempt, claimed_until)
 values ($1, $2, $3, $4, $5, case when $4::bigint is null then now() + $6::bigint * interval '1 millisecond' end)
 on conflict (tenant, key) do update

@@ -1,4 +1,4 @@
--- Records a result without a claim before it; nothing comes back when it is done already, or somebody is at it.
+-- Records a result without an earlier claim. No row comes back if the effect is done, or another claim holds.
 insert into once (tenant, key, result, done_at) values ($1, $2, $3, now())
 on conflict (tenant, key) do update
 set result = excluded.result, done_at = now(), claim = null, task = null, attempt = null, claimed_until = null

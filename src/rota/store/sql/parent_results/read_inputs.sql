@@ -1,4 +1,4 @@
--- Results of ended tasks, for those that depend on them. One longer than $2 bytes stays here; only its name is given.
+-- Results of ended tasks for their dependents. Of a result longer than $2 bytes only the task's name is returned.
 select attempts.task, tasks.name,
     case when octet_length(attempts.result::text) <= $2 then attempts.result end as result
 from attempts

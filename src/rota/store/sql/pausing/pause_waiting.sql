@@ -1,5 +1,5 @@
--- Holds waiting tasks back at their owner's wish, who may say why ($3). One that waits for a time keeps it; the others get a
--- new timer later.
+-- Pauses waiting tasks, with a reason ($3) if it is a hold. A delayed task keeps its timer; the others get a new one when
+-- they are resumed.
 update queue
 set state = {PAUSED}, version = queue.version + 1, paused_state = queue.state, paused_at = now(), held_reason = $3, expires = false,
     wake_at = case when queue.state = {DELAYED} then queue.wake_at end

@@ -1,5 +1,5 @@
--- Lets paused tasks go on as what they were. The time they were held back does not count against their tolerance; a
--- blocked one gets its tolerance when it is released.
+-- Returns paused tasks to their former state. The pause does not count against their tolerance; a blocked task gets its
+-- tolerance when it is released.
 update queue
 set state = case when queue.paused_state = {DELAYED} and queue.wake_at <= now() then {READY} else queue.paused_state end,
     version = queue.version + 1,

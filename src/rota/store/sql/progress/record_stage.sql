@@ -1,6 +1,6 @@
--- A stage that a running attempt has finished: how far it is, and an event in the same moment. Stages of an attempt are
--- finished in order, so one that is said again, because the answer was lost, is known by its number and not told twice.
-with said as (
+-- A finished stage of a running attempt: progress and event in one statement. Stages finish in order, so a repeated report
+-- is recognised by its number and changes nothing.
+with report as (
     insert into progress (task, attempt, tenant, fraction, message, stage)
     values ($1, $2, $3, $4, $5, $6)
     on conflict (task) do update
@@ -10,4 +10,4 @@ with said as (
     returning task, attempt, tenant
 )
 insert into events (tenant, kind, tasks, numbers, details)
-select said.tenant, {Event.STAGE_DONE}, array[said.task], array[said.attempt], $7::json from said
+select report.tenant, {Event.STAGE_DONE}, array[report.task], array[report.attempt], $7::json from report

@@ -1,4 +1,4 @@
--- Tenants with live tasks in a pool, by skipping through the index: costs tenants, not tasks.
+-- Tenants with live tasks in a pool. Skips through the index, so the cost is by tenant, not by task.
 with recursive walk as (
     (select tenant from queue where pool = $1 order by tenant limit 1)
     union all

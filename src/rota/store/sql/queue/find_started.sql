@@ -1,5 +1,5 @@
--- After a lost reply to a start: which of these did it authorise? Locking waits for the transaction in doubt. Somebody may
--- have asked to cancel it meanwhile, so its version may have risen further than by the start alone.
+-- After a lost reply to a start: the starts that it authorised. The lock waits for the transaction in doubt. A cancellation
+-- may have raised the version further than the start did.
 select found.*, spec.*
 from unnest($2::bigint[], $3::integer[], $4::integer[], $5::bigint[]) as asked (id, version, node, boot)
 cross join lateral (

@@ -1,4 +1,4 @@
--- Rows whose timer has run out, bounded per tenant, past a cursor: a start accepts them as they are, so coming due
+-- Rows whose timer has run out, past a cursor, bounded per tenant. A start accepts them as they are, so becoming due
 -- writes nothing.
 select head.*
 from unnest($2::integer[], $3::timestamptz[]) as wanted (tenant, after)

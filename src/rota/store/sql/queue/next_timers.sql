@@ -1,4 +1,4 @@
--- When each tenant's next timer runs out, in seconds from now.
+-- Seconds until the next timer of each tenant runs out.
 select wanted.tenant, extract(epoch from (
     select min(queue.wake_at) from queue
     where queue.pool = $1 and queue.tenant = wanted.tenant and queue.wake_at > now()

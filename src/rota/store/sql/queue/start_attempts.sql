@@ -1,20 +1,20 @@
--- Authorises a batch of attempts: fence, compare-and-set, and the specs to send, in one statement. Only rows that come
--- back may be sent.
--- The lateral look-up and the update by ctid leave the planner one way only: from the ids asked for to their rows. Left
--- free, it walks the whole queue once statistics call it empty; hence also `id + 0`, which no index can serve, where the
--- id is only checked. The ids come sorted: the range from first to last lets
--- partitions outside it be skipped (`id = any($4)` would too, but is searched again for every row).
--- Draining nodes are looked up once a statement: whoever was told that a node takes nothing new sees nothing start there
--- that was not being started already, however late the leader hears of it.
+-- Authorises a batch of attempts: fence, compare-and-set and the specs to send, in one statement. Only rows that come back
+-- may be sent.
+-- The lateral lookup and the update by ctid force one plan, from the given ids to their rows. Otherwise the planner scans
+-- the whole queue as soon as statistics call it empty. For the same reason `id + 0`, which no index serves, stands where the
+-- id is only checked. The ids are sorted: the range from first to last prunes partitions (`id = any($4)` would too, but is
+-- evaluated again for every row).
+-- Draining nodes are read once per statement: after an operator was told that a node is drained, no attempt starts there
+-- that was not being started already, however late the leader learns of it.
 with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
 ),
 chosen as materialized (
-    select found.place, asked.*
+    select found.location, asked.*
     from unnest($4::bigint[], $5::integer[], $6::integer[], $7::bigint[], $8::integer[])
         as asked (id, version, node, boot, grace_ms)
     cross join lateral (
-        select queue.ctid as place from queue
+        select queue.ctid as location from queue
         where queue.id = asked.id and queue.version = asked.version and queue.pool + 0 = $1
             and (queue.state = {READY} or (queue.state = {DELAYED} and queue.wake_at <= now()))
             and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
@@ -29,10 +29,10 @@ started as (
         epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null,
         expires = false
     from chosen
-    where queue.ctid = chosen.place and queue.id + 0 = chosen.id and queue.version = chosen.version
+    where queue.ctid = chosen.location and queue.id + 0 = chosen.id and queue.version = chosen.version
     returning queue.id, queue.attempt, queue.tenant, queue.attempt = 1 and queue.start_by < now() and not queue.late_told as late
 ),
-told as (
+event as (
     insert into events (tenant, kind, tasks, numbers)
     select tenant, case when late then {Event.STARTED_LATE} else {Event.STARTED} end, array_agg(id), array_agg(attempt) from started group by tenant, late
 )

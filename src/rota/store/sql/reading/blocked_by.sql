@@ -1,4 +1,4 @@
--- The parents a blocked task still waits for, and how each stands. `waits` counts all of them.
+-- The parents that a blocked task waits for, and their states. `waits` is their total number.
 select edges.parent, coalesce(queue.state, edges.parent_state) as state, count(*) over () as waits
 from edges left join queue on queue.id = edges.parent
 where edges.child = $1 and edges.parent_state is null

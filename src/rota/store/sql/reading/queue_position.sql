@@ -1,5 +1,5 @@
--- How many ready rows of its tenant come before a waiting task, read along queue_order. The bound is on rows looked at,
--- so that many that wait for other reasons cost no more than as many ready ones.
+-- How many ready rows of its tenant precede a waiting task, read along queue_order. The bound is on examined rows, so that
+-- rows that wait for other reasons cost no more than ready ones.
 select before.ready, before.looked_at
 from queue own
 cross join lateral (

@@ -1,4 +1,4 @@
--- How tasks ended, for those of the list that have.
+-- How the ended ones of these tasks ended.
 select attempts.task, attempts.state, attempts.result, attempts.failure, attempts.exit_code, attempts.reason,
     attempts.outcome
 from attempts

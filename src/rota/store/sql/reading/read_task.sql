@@ -1,4 +1,4 @@
--- Everything about one task. Row-level security confines it to the caller's tenant; the condition says so again.
+-- Everything about one task. Row-level security confines it to the caller's tenant; the condition repeats that.
 select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.name as server_name,
     shapes.cpu_milli, shapes.memory_bytes, shapes.disk_bytes, shapes.gpus, shapes.ports, shapes.custom, shapes.require,
     shapes.iops, shapes.gpu_milli, shapes.bandwidth_kbit, lanes.name as lane_name,

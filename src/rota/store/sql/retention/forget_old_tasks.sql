@@ -1,4 +1,4 @@
--- Removes tasks that ended long enough ago, with all that is about them, among the next attempts in the order of ids.
+-- Deletes old ended tasks and everything about them, among the next attempts in the order of ids.
 with seen as materialized (
     select task, number, state, ended_at from attempts where task > $1 order by task, number limit $2
 ),

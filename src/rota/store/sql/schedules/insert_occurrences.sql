@@ -1,4 +1,4 @@
--- Only instants that come back may become runs. One that was skipped before may be run by a backfill, once.
+-- Only instants that come back become runs. A backfill may run a skipped instant, once.
 insert into occurrences (schedule, instant, tenant, trigger_kind, tasks, graph)
 select schedule, instant, tenant, trigger_kind, string_to_array(tasks, ',')::bigint[], graph
 from unnest($1::bigint[], $2::timestamptz[], $3::integer[], $4::smallint[], $5::text[], $6::bigint[])

@@ -1,4 +1,4 @@
--- Instants that become no run, each told as an event. An instant that is on record already stays as it is.
+-- Records instants that become no run, each with an event. An instant that is on record stays as it is.
 with kept as (
     insert into occurrences (schedule, instant, tenant, trigger_kind, reason, until)
     select * from unnest($1::bigint[], $2::timestamptz[], $3::integer[], $4::smallint[], $5::text[], $6::timestamptz[])

@@ -1,4 +1,4 @@
--- Where the ticker goes on. The rows are locked by its own transaction.
+-- Moves the cursors of schedules that the same transaction has locked.
 update schedules
 set next_at = new.next_at, previous_at = new.previous_at, moved_from = null, runs = schedules.runs + new.runs,
     last_tasks = case when new.last_tasks is null then schedules.last_tasks

@@ -1,5 +1,4 @@
--- The sealed values of some (tenant, name) pairs. The lateral look-up leaves the planner one way only: from the pairs asked
--- for to their rows, by the primary key.
+-- The sealed values of (tenant, name) pairs. The lateral lookup forces one plan: from the pairs to their rows.
 select found.*
 from unnest($1::integer[], $2::text[]) as asked (tenant, name)
 cross join lateral (

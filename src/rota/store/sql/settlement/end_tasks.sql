@@ -1,15 +1,15 @@
--- Ends locked tasks, in any final state. A task that failed leaves a dead letter.
+-- Ends locked tasks in any final state. A failed task leaves a dead letter.
 with given as materialized (
-    select found.place, given.*
+    select found.location, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[],
         $8::bigint[], $9::bigint[], $10::bigint[], $11::json[], $12::timestamptz[], $13::json[], $14::smallint[],
         $15::text[])
         as given (id, number, outcome, run_us, cpu_ms, memory, exit_code, log_bytes, log_dropped, written, failure,
             ended_at, result, state, reason)
-    cross join lateral (select queue.ctid as place from queue where queue.id = given.id for update) found
+    cross join lateral (select queue.ctid as location from queue where queue.id = given.id for update) found
 ),
 ended as (
-    delete from queue using given where queue.ctid = given.place and queue.id + 0 = given.id
+    delete from queue using given where queue.ctid = given.location and queue.id + 0 = given.id
     returning queue.id, queue.tenant, queue.node, queue.concurrency_global, given.number, given.state, given.outcome, given.run_us, given.cpu_ms,
         given.memory, given.exit_code, given.failure, given.reason, given.log_bytes, given.log_dropped, given.result,
         given.ended_at, given.written
@@ -26,7 +26,7 @@ kept as (
 dead as (
     insert into dead_letters (task, tenant, reason) select id, tenant, reason from ended where state = {FAILED}
 ),
-told as (
+event as (
     insert into events (tenant, kind, tasks, numbers)
     select tenant, {Event.ENDED}, array_agg(id), array_agg(number) from ended group by tenant
 )

@@ -1,4 +1,4 @@
--- The rows whose fate depends on more than the result: locked in id order, re-reading what was asked meanwhile.
+-- Rows whose fate depends on more than the result, locked in id order. Requests made since the start are read again.
 select found.*, task.*, now() as now
 from unnest($1::bigint[], $2::smallint[], $3::bigint[]) as given (id, attempt, boot)
 cross join lateral (
@@ -9,7 +9,7 @@ cross join lateral (
     for update
 ) found
 cross join lateral (
-    -- A lane that promotes nobody, and a tolerance nobody gave, are no reason to hurry.
+    -- A retry is promoted only if its lane promotes and the task has a tolerance of its own.
     select tasks.backoff_ms, tasks.backoff_limit_ms, tasks.retry_rules,
         coalesce(found.tolerance_given, tasks.tolerance_given)
             and coalesce((select lanes.promotes from lanes where lanes.rank = found.lane), true) as promotes

@@ -1,6 +1,5 @@
--- Children whose parents have all ended as they wanted: free to run. Their tolerance (an edit's, or the one they came with)
--- counts from now, and with it the time at which they become urgent; only a time their owner gave (`not_before`) still
--- holds them back.
+-- Releases dependents whose parents have all ended as required. Their tolerance (of an edit or of the request), and the time
+-- at which they become urgent, count from now; only `not_before` can still delay them.
 with gone as (
     delete from edges where child = any($1)
 )

@@ -1,15 +1,15 @@
--- Makes locked tasks due again, at once (state 3) or later (state 2), and keeps the attempt that ended. One that is ready
--- at once gets its old timer back: the time at which it becomes urgent. Those whose owner wants them paused (state 5) are
--- held back instead, and remember which of the two they would have been.
+-- Makes locked tasks ready at once or delayed, and records the attempt that ended. A task that is ready at once gets its
+-- timer back: the time at which it becomes urgent. A task that its owner pauses is paused, and remembers which of the two
+-- states it would have.
 with given as materialized (
-    select found.place, found.tenant, found.node, given.*
+    select found.location, found.tenant, found.node, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[],
         $8::bigint[], $9::bigint[], $10::bigint[], $11::json[], $12::timestamptz[], $13::smallint[], $14::smallint[],
         $15::smallint[], $16::boolean[], $17::timestamptz[])
         as given (id, number, outcome, run_us, cpu_ms, memory, exit_code, log_bytes, log_dropped, written, failure,
             ended_at, used, losses, lane, paused, wake_at)
     cross join lateral (
-        select queue.ctid as place, queue.tenant, queue.node from queue where queue.id = given.id for update
+        select queue.ctid as location, queue.tenant, queue.node from queue where queue.id = given.id for update
     ) found
 ),
 kept as (
@@ -20,8 +20,8 @@ kept as (
         exit_code, failure, log_bytes, log_dropped, written
     from given
 ),
-told as (
-    -- Those that failed: error, timeout, lost, refused, crashed, bad result. The others are nobody's news.
+event as (
+    -- Only failures are events.
     insert into events (tenant, kind, tasks, numbers)
     select tenant, {Event.ENDED}, array_agg(id), array_agg(number) from given
     where outcome in ({Outcome.ERROR}, {Outcome.TIMEOUT}, {Outcome.LOST}, {Outcome.REFUSED}, {Outcome.CRASHED},
@@ -42,5 +42,5 @@ set state = case when given.paused then {PAUSED} when given.wake_at is null then
         then queue.node else queue.avoid_node end,
     node = null, boot = null, epoch = null, started_at = null
 from given
-where queue.ctid = given.place and queue.id + 0 = given.id
+where queue.ctid = given.location and queue.id + 0 = given.id
 returning {queue/ready_columns}, queue.wake_at <= now() as due

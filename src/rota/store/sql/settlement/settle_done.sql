@@ -1,19 +1,19 @@
--- Ends attempts that succeeded: whatever else was asked of the task meanwhile, it is done. Driven by the rows that come
--- back from the delete, so a repeated or superseded result changes nothing. `fenced` is 0 when we lead no more.
--- Lateral and ctid: see start_attempts. A row that somebody edits at this very moment does not come back: the caller
--- locks and looks again at those.
--- An array may be empty where every value is the usual one: unnest fills it up with nulls. `ended_at` is in microseconds
--- since 1970: a number is far cheaper to send than a timestamp. `places` are those whose key is counted across pools.
+-- Ends attempts that succeeded; other requests made meanwhile no longer matter. Works on the rows that the delete returns,
+-- so a repeated or superseded result changes nothing. `fenced` is 0 if this leader's term is over.
+-- Lateral and ctid: see start_attempts. A row that is being edited at this moment does not come back: the caller locks it
+-- and checks again.
+-- An array may be empty if every value is the usual one: unnest fills it with nulls. `ended_at` is in microseconds since
+-- 1970, because a number is far cheaper to send than a timestamp. `places`: tasks whose key is counted across pools.
 with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
 ),
 given as materialized (
-    select found.place, given.*
+    select found.location, given.*
     from unnest($4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::json[], $10::integer[],
         $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[])
         as given (id, attempt, boot, run_us, ended_at, result, exit_code, cpu_ms, memory, log_bytes, log_dropped, written)
     cross join lateral (
-        select queue.ctid as place from queue
+        select queue.ctid as location from queue
         where queue.id = given.id and queue.attempt = given.attempt and queue.boot = given.boot and queue.state = {RUNNING}
         offset 0
     ) found
@@ -21,7 +21,7 @@ given as materialized (
 ),
 ended as (
     delete from queue using given
-    where queue.ctid = given.place and queue.id + 0 = given.id and queue.attempt = given.attempt
+    where queue.ctid = given.location and queue.id + 0 = given.id and queue.attempt = given.attempt
         and queue.boot = given.boot and queue.state = {RUNNING}
     returning queue.id, queue.tenant, queue.attempt, queue.node, queue.concurrency_global, given.run_us, given.cpu_ms,
         given.memory, given.exit_code, given.result, given.log_bytes, given.log_dropped, given.written,
@@ -36,7 +36,7 @@ kept as (
     from ended
     returning task
 ),
-told as (
+event as (
     insert into events (tenant, kind, tasks, numbers)
     select tenant, {Event.ENDED}, array_agg(id), array_agg(attempt) from ended group by tenant
 )

@@ -1,14 +1,14 @@
--- Takes due deliveries to be tried now, a few of each webhook, so that one slow receiver can't hold up the others. Moving
--- `next_at` on is the claim: it lapses by itself should whoever took it die.
+-- Claims due deliveries, a few of each webhook, so that a slow receiver can't hold up others. The claim moves `next_at`, so it
+-- lapses by itself if the claimant dies.
 with due as materialized (
-    select deliveries.id, row_number() over (partition by deliveries.webhook order by deliveries.id) as place
+    select deliveries.id, row_number() over (partition by deliveries.webhook order by deliveries.id) as position
     from (
         select id, webhook from deliveries where state = {DeliveryState.WAITING} and next_at <= now() order by next_at limit 2000
     ) deliveries
 ),
 locked as (
     select deliveries.id from deliveries
-    where deliveries.id in (select due.id from due where due.place <= $2 order by due.place, due.id limit $1)
+    where deliveries.id in (select due.id from due where due.position <= $2 order by due.position, due.id limit $1)
         and deliveries.state = {DeliveryState.WAITING} and deliveries.next_at <= now()
     for update skip locked
 )
