@@ -158,7 +158,7 @@ def test_without_a_key_secret_routes_say_which_setting_is_missing_and_the_rest_w
         assert problem(refused) == Said(503, "secrets-unavailable")
         assert "secrets_key" in refused.json()["detail"]
         assert "ROTA_SECRETS_KEY_FILE" in refused.json()["detail"]
-    rotate = served.send("POST", "/v1/secret-keys/rotate", key=served.keys["admin"])
+    rotate = served.send("POST", "/v1/master-keys/rotate", key=served.keys["admin"])
     assert problem(rotate) == Said(503, "secrets-unavailable")
     assert served.submit() > 0
 
@@ -170,16 +170,16 @@ def test_a_rotation_lets_the_old_key_go_without_a_restart(keyless: tuple[Served,
     for number in range(3):
         assert served.send("PUT", f"{there}/v1/secrets/S{number}", {"value": CANARY}).status_code == 201
     _write(keys, NEW, OLD)
-    first = served.send("POST", f"{there}/v1/secret-keys/rotate", key=admin).json()
+    first = served.send("POST", f"{there}/v1/master-keys/rotate", key=admin).json()
     assert (first["rewrapped"], first["failed"]) == (3, [])
     assert [(key["known"], key["secrets"]) for key in first["keys"]] == [(True, 3), (True, 0)]
-    again = served.send("POST", f"{there}/v1/secret-keys/rotate", key=admin).json()
+    again = served.send("POST", f"{there}/v1/master-keys/rotate", key=admin).json()
     assert (again["rewrapped"], again["key"]) == (0, first["key"])
     _write(keys, NEW)
     assert served.send("PUT", f"{there}/v1/secrets/S3", {"value": CANARY}).status_code == 201
     lost = new_key_text(os.urandom)
     _write(keys, lost)
-    last = served.send("POST", f"{there}/v1/secret-keys/rotate", key=admin).json()
+    last = served.send("POST", f"{there}/v1/master-keys/rotate", key=admin).json()
     assert last["rewrapped"] == 0
     assert [fault["name"] for fault in last["failed"]] == ["S0", "S1", "S2", "S3"]
     assert CANARY not in json.dumps([first, again, last])

@@ -51,11 +51,11 @@ def why(served: Served, task: int, *, key: str = "", server: int = 0) -> dict[st
 def test_a_task_without_room_hears_what_is_short_from_every_server_node(led: Served) -> None:
     task = led.submit(cpu=1, memory="10M", cap="1m")
     for server in (0, 1):
-        until(lambda server=server: why(led, task, server=server)["reason"] == "no-room")  # type: ignore[misc]
+        until(lambda server=server: why(led, task, server=server)["reason"] == "no-free-resources")  # type: ignore[misc]
         found = why(led, task, server=server)
         assert found["sentence"].startswith("no node has 1 core free; none has any left")
         assert (found["position"], found["ahead_of_mine"], found["tenants_ahead"]) == (1, 0, 0)
-        assert (found["nodes_that_could"], found["nodes_with_room"]) == (1, 0)
+        assert (found["suitable_nodes"], found["free_nodes"]) == (1, 0)
         assert (found["likely_node"], found["basis"]) == ("node-0", "running-tasks")
         assert found["estimated_start"] is not None
     led.send("POST", f"/v1/tasks/{task}/cancel")
@@ -157,8 +157,8 @@ def test_a_preview_tells_where_and_when_and_stores_nothing(led: Served) -> None:
     found = led.send("POST", "/v1/tasks/preview", {"command": ["true"], "cpu": 1}).json()
     assert (found["accepted"], found["tasks"], found["refusals"], found["limits"]) == (True, 1, [], [])
     group = found["groups"][0]
-    assert (group["state"], group["reason"]) == ("ready", "no-room")
-    assert (group["nodes_that_could"], group["nodes_with_room"], group["basis"]) == (1, 0, "running-tasks")
+    assert (group["state"], group["reason"]) == ("ready", "no-free-resources")
+    assert (group["suitable_nodes"], group["free_nodes"], group["basis"]) == (1, 0, "running-tasks")
     assert led.stored() == before
 
 
@@ -166,7 +166,7 @@ def test_a_batch_is_previewed_by_what_differs(led: Served) -> None:
     tasks = [{"command": ["a"], "ref": "a"}, {"command": ["a"]}, {"command": ["b"], "after": ["a"], "cpu": 2}]
     found = led.send("POST", "/v1/tasks/preview", {"tasks": tasks}).json()
     shown = [(one["first"], one["tasks"], one["state"], one["reason"]) for one in found["groups"]]
-    assert shown == [(0, 2, "ready", "no-room"), (2, 1, "blocked", "blocked")]
+    assert shown == [(0, 2, "ready", "no-free-resources"), (2, 1, "blocked", "blocked")]
     assert found["tasks"] == 3
     assert [one["name"] for one in found["groups"]] == ["a", "b"]
     assert found["groups"][1]["sentence"] == "it would wait for other tasks of the request first"

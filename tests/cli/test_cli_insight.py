@@ -18,7 +18,7 @@ from tests.cli.conftest import Rota
 from tests.client.stub_server import Reply, StubServer, problem
 
 WAITING = {
-    "reason": "no-room",
+    "reason": "no-free-resources",
     "sentence": "no node has 8GB of memory free; the most is 3.1GB on node-2",
     "position": 5,
     "ahead_of_mine": 3,
@@ -26,8 +26,8 @@ WAITING = {
     "estimated_start": "2030-01-31T09:00:00Z",
     "basis": "running-tasks",
     "likely_node": "node-2",
-    "nodes_that_could": 4,
-    "nodes_with_room": 0,
+    "suitable_nodes": 4,
+    "free_nodes": 0,
 }
 WHY = {"id": 7, "state": "ready", "status": "waiting", **WAITING, "blocked_by": [], "blocked_by_count": 0}
 PREVIEW = {

@@ -134,7 +134,7 @@ def test_secrets_are_listed_removed_and_rotated(server: StubServer, rota: Rota) 
         "failed": [{"tenant": 7, "name": "X", "reason": "no key"}],
         "keys": [{"id": "aa", "known": True, "secrets": 3}, {"id": "bb", "known": True, "secrets": 0}],
     }
-    server.on_document("POST", "/v1/secret-keys/rotate", answer)
+    server.on_document("POST", "/v1/master-keys/rotate", answer)
     assert rota("secret", "rotate").out.splitlines() == [
         "3 encrypted again with key aa",
         "tenant 7, X: not done: no key",

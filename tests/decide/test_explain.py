@@ -82,7 +82,7 @@ def test_what_no_node_could_hold_names_the_resource_and_the_most_there_is() -> N
         never + "each amount is there on some node, but all of them on none",
     )
     found = why(scene, memory)
-    assert (found.estimated_start_us, found.basis, found.nodes_that_could) == (None, "unknown", 0)
+    assert (found.estimated_start_us, found.basis, found.suitable_nodes) == (None, "unknown", 0)
 
 
 def test_labels_that_no_node_has_are_named() -> None:
@@ -156,7 +156,7 @@ def test_the_short_resource_is_named_with_the_node_that_has_most_of_it() -> None
     task = scene.task(memory=8 * GIGABYTE)
     found = why(scene, task)
     assert found.sentence.startswith("no node has 8GB of memory free; the most is 3GB on node-1")
-    assert (found.reason, found.nodes_that_could, found.nodes_with_room) == ("no-room", 1, 0)
+    assert (found.reason, found.suitable_nodes, found.free_nodes) == ("no-free-resources", 1, 0)
 
 
 def test_the_first_task_in_the_queue_starts_when_running_work_ends() -> None:
@@ -363,7 +363,7 @@ def test_a_task_that_fits_and_is_first_is_about_to_start() -> None:
     task = scene.task()
     found = why(scene, task)
     assert (found.reason, found.sentence) == ("soon", "2 nodes have room: it is about to start")
-    assert (found.estimated_start_us, found.basis, found.nodes_with_room) == (scene.now_us, "room-now", 2)
+    assert (found.estimated_start_us, found.basis, found.free_nodes) == (scene.now_us, "free-now", 2)
     second = scene.task()
     assert reason_of(scene, second) == ("in-line", "1 task of yours is ahead of it")
 

@@ -153,7 +153,7 @@ def test_a_cooled_key_holds_its_tasks_back_in_every_pool_and_is_explained(
     until(lambda: all(one.why().reason == "key-cooled" for one in waiting), "both wait for the cool-down")
     assert [one.document().attempt for one in waiting] == [0, 0]
     (listed,) = {
-        (one.key, one.held, one.cooled_until is not None) for one in client.concurrency_keys() if one.key == key
+        (one.key, one.running, one.cooled_until is not None) for one in client.concurrency_keys() if one.key == key
     }
     assert listed == (key, 0, True)
     assert sum(one.waiting for one in client.concurrency_keys() if one.key == key) == 2

@@ -40,8 +40,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     estimated_start_us: int | None = None
     basis: str = "unknown"  # of the estimate
     likely_node: int | None = None
-    nodes_that_could: int | None = None  # hold it when empty
-    nodes_with_room: int | None = None  # now
+    suitable_nodes: int | None = None  # hold it when empty
+    free_nodes: int | None = None  # now
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -144,8 +144,8 @@ class _Waiting:
             estimated_start_us=start.at_us,
             basis=start.basis,
             likely_node=start.node,
-            nodes_that_could=could,
-            nodes_with_room=len(self._fitting),
+            suitable_nodes=could,
+            free_nodes=len(self._fitting),
         )
 
     # ---- reasons, in the order in which they are asked ------------------------------------------------------------
@@ -292,7 +292,7 @@ class _Waiting:
         short = self._short_now()
         if self._position.tenants and self._over_share():
             return "share", f"{short}, and {self._others()}", self._start()
-        return "no-room", short + self._behind_others(), self._start()
+        return "no-free-resources", short + self._behind_others(), self._start()
 
     def _in_queue(self) -> tuple[str, str, Start]:
         """It fits on a node: other tasks come first, or it starts in a moment."""

@@ -145,7 +145,7 @@ def _first_start(
     state: CoreState, placement: Placement, need: Need, nodes: list[Node], fitting: list[Node], now_us: int
 ) -> Start:
     if fitting:
-        return Start(now_us, "room-now", min(fitting, key=lambda node: (placement.score(need, node), node.id)).id)
+        return Start(now_us, "free-now", min(fitting, key=lambda node: (placement.score(need, node), node.id)).id)
     at_us, node = min((earliest(state, node, need, now_us)[0], node.id) for node in nodes[:MOST_LOOKED_AT])
     return Start(at_us, "running-tasks", node)
 

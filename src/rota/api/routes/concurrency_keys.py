@@ -17,7 +17,7 @@ from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
 from rota.store import concurrency_keys
 
-router = APIRouter(prefix="/v1/keys", tags=["keys"])
+router = APIRouter(prefix="/v1/concurrency-keys", tags=["concurrency keys"])
 
 LONGEST_COOL_MS = 86_400_000
 MOST_KEYS = 1_000
@@ -62,7 +62,7 @@ def _key(row: asyncpg.Record) -> ConcurrencyKeyDocument:
         key=row["key"],
         scope=None if everywhere is None else "global" if everywhere else "pool",
         pool=row["pool"],
-        held=row["held"],
+        running=row["held"],
         limit=row["most"],
         waiting=row["waiting"],
         cooled_until=row["cooled_until"],

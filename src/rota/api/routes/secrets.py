@@ -97,7 +97,7 @@ async def remove_secret(request: Request, name: str) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/secret-keys/rotate")
+@router.post("/master-keys/rotate")
 @described(Rotation)
 async def rotate_master_key(request: Request) -> Response:
     """Wraps the data keys of all tenants' secrets with the first master key. Values do not change."""

@@ -89,8 +89,8 @@ async def explanation_of(services: Services, found: Explanation) -> waiting.Expl
         estimated_start=None if start is None else from_us(start),
         basis=found.basis,
         likely_node=node,
-        nodes_that_could=found.nodes_that_could,
-        nodes_with_room=found.nodes_with_room,
+        suitable_nodes=found.suitable_nodes,
+        free_nodes=found.free_nodes,
     )
 
 

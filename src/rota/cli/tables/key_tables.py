@@ -10,7 +10,7 @@ def keys(answer: ConcurrencyKeyList) -> str:
     columns = (
         Column("KEY"),
         Column("COUNTED"),
-        Column("HELD", "right"),
+        Column("RUNNING", "right"),
         Column("LIMIT", "right"),
         Column("WAITING", "right"),
         Column("COOLED UNTIL"),
@@ -19,7 +19,7 @@ def keys(answer: ConcurrencyKeyList) -> str:
         (
             one.key,
             _counted(one),
-            str(one.held),
+            str(one.running),
             NOTHING if one.limit is None else str(one.limit),
             str(one.waiting),
             NOTHING if one.cooled_until is None else exact(one.cooled_until),

@@ -15,7 +15,7 @@ _BASES = {
     "reservation": "resources are reserved",
     "running-tasks": "when running tasks should end",
     "throughput": "tasks ahead and how long such work takes",
-    "room-now": "resources are free now",
+    "free-now": "resources are free now",
     "concurrency-key": "when tasks with its key should end",
     "cool-down": "when its key's cool-down is over",
     "own-tasks": "when your running tasks should end",
@@ -71,15 +71,15 @@ def _waiting(one: documents.Explanation) -> tuple[tuple[str, str], ...]:
         (
             "nodes",
             ""
-            if one.nodes_that_could is None
-            else f"{one.nodes_that_could} could hold it, {one.nodes_with_room} have free resources now",
+            if one.suitable_nodes is None
+            else f"{one.suitable_nodes} could hold it, {one.free_nodes} have free resources now",
         ),
     )
 
 
 def _not_known(one: documents.Explanation) -> str:
     """Only a queued task that fits on some node can have an estimate."""
-    return "not known yet" if one.position is not None and one.nodes_that_could else ""
+    return "not known yet" if one.position is not None and one.suitable_nodes else ""
 
 
 def _limit(one: documents.MetLimit) -> str:

@@ -7,9 +7,9 @@ from rota.model.answers.concurrency_keys import ConcurrencyKeyList, CooledKey
 
 
 def keys() -> Call[ConcurrencyKeyList]:
-    return get("/v1/keys", ConcurrencyKeyList)
+    return get("/v1/concurrency-keys", ConcurrencyKeyList)
 
 
 def cool_key(name: str, seconds: float | str) -> Call[CooledKey]:
     """A repeated request only starts the cool-down anew."""
-    return post(f"/v1/keys/{segment(name)}/cool", CooledKey, {"seconds": seconds}, repeatable=True)
+    return post(f"/v1/concurrency-keys/{segment(name)}/cool", CooledKey, {"seconds": seconds}, repeatable=True)

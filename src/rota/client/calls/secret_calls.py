@@ -19,4 +19,4 @@ def remove_secret(name: str) -> Call[None]:
 
 
 def rotate() -> Call[Rotation]:
-    return post("/v1/secret-keys/rotate", Rotation, repeatable=True)
+    return post("/v1/master-keys/rotate", Rotation, repeatable=True)

@@ -13,7 +13,7 @@ class ConcurrencyKeyDocument(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     scope: str | None = None  # pool or global
     pool: str | None = None
-    held: int = 0
+    running: int = 0
     limit: int | None = None
     waiting: int = 0
     cooled_until: Time | None = None

@@ -26,8 +26,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     estimated_start: Time | None = None
     basis: str = "unknown"  # of the estimate
     likely_node: str | None = None
-    nodes_that_could: int | None = None
-    nodes_with_room: int | None = None
+    suitable_nodes: int | None = None
+    free_nodes: int | None = None
 
 
 class TaskExplanation(Explanation, frozen=True, kw_only=True):
