@@ -19,7 +19,7 @@ from rota.store.cancel_and_rerun import Cancelled
 from rota.store.database import Connection, Database
 from rota.store.leases import acquire_lease
 from rota.store.queue import Fence
-from rota.store.schedules import HEAD, TICKER_POOL, Occurrence, Place
+from rota.store.schedules import HEAD, TICKER_POOL, DueCursor, Occurrence
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
 from tests.admit.node import Node, running_node
@@ -70,7 +70,7 @@ class Clockwork:
     async def tick(self, fence: Fence | None = None) -> None:
         """Ticks until nothing is due."""
         fence = fence or await self.lead()
-        after: Place | None = HEAD
+        after: DueCursor | None = HEAD
         while after is not None:
             after = await self.ticker.tick(self.connection, fence, after)
 

@@ -1,7 +1,7 @@
-"""Hints from node to node: "your pool has something new". Coalesced, sent over HTTP, never relied upon.
+"""Hints between nodes: "your pool has something new". Coalesced, sent over HTTP, never relied upon.
 
-A hint is lost without harm: every leader polls slowly. So sending never waits, never retries for long, and carries
-only numbers.
+A lost hint does no harm, because every leader polls. So sending never blocks or retries, and a hint carries only
+numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
 
 
 class HintSender:
-    """One pending hint per pool, sent as soon as the one before is through."""
+    """One pending hint per pool, sent after the one before it."""
 
     def __init__(self, secret: str) -> None:
         self._client = httpx.AsyncClient(
@@ -70,7 +70,7 @@ class HintSender:
         await self._client.aclose()
 
     async def _send(self, key: tuple[str, int]) -> None:
-        await asyncio.sleep(0)  # let what happens in the same moment join
+        await asyncio.sleep(0)  # let hints of the same moment join
         hint = self._pending.pop(key)
         try:
             await self._client.post(f"{key[0]}/internal/hint", content=msgspec.json.encode(hint))

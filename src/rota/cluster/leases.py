@@ -1,9 +1,10 @@
-"""Holding leases: a thread of its own renews them, and trust in each ends before the database's does.
+"""Holds leases: a separate thread renews them, and local trust in a lease ends before it expires in the database.
 
-The lease is liveness, the fence is safety: nothing here stops a paused leader from trying, the fence in its batches
-does. Renewal runs apart from the main loop, so a busy loop doesn't lose its pools; but it stops when that loop makes no
-progress, so a stuck one does. Any doubt means "not leader". Trust is counted from when a renewal was *sent*, on the
-monotonic clock.
+The lease is liveness, the fence is safety: only the fence in its batches stops a paused leader. Renewal runs in its own
+thread, so a busy main loop keeps its pools; but it stops if that loop makes no progress, so a stuck one loses them. Any
+doubt means "not leader". Trust counts from when a renewal was *sent*, on the monotonic clock.
+
+    renewal sent ──────────────── trust ends ── lease expires in the database ── another node may win the pool
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = structlog.get_logger()
 
 
 class Lease:
-    """One term of leading one pool. Never comes back once it is over."""
+    """One term of leading one pool. A term that is over never resumes."""
 
     def __init__(
         self, pool: int, epoch: int, holder: UUID, *, trusted_until: float, clock: Callable[[], float] = time.monotonic
@@ -37,13 +38,13 @@ class Lease:
         self._over = False
 
     def valid(self) -> bool:
-        """False for good once it was: whoever saw it may have left something for the next leader to find."""
+        """Once False, always False: a caller that saw it may have left work for the next leader."""
         if not self._over and self._clock() >= self._trusted_until:
             self._over = True
         return not self._over
 
     def extend(self, trusted_until: float) -> None:
-        """An answer that comes after our trust has run out changes nothing: the term is over."""
+        """A reply after the trust has ended changes nothing: the term is over."""
         if self.valid():
             self._trusted_until = trusted_until
 
@@ -51,7 +52,7 @@ class Lease:
         self._over = True
 
     def renewed(self, answer: bool | None, *, sent: float, trust_seconds: float) -> None:
-        """What the answer to a renewal sent then means. None: there was none; trust just runs on to its end."""
+        """Applies the reply to a renewal. None: there was no reply, so the trust runs out."""
         if answer:
             self.extend(sent + trust_seconds)
         elif answer is not None:
@@ -59,17 +60,17 @@ class Lease:
 
 
 def renew_pause(timings: Timings, *, connected: bool) -> float:
-    """Seconds between renewals: several fit into a lease, and more are tried while the database is away."""
+    """Seconds between renewals: several fit into a lease, and more while the database is unreachable."""
     return timings.renew_seconds / (1 if connected else 4)
 
 
 def new_holder(random_bits: int) -> UUID:
-    """Who holds a lease: one random number per process start. Two processes of one host are two holders."""
+    """The identity of a lease holder: one random number per process start."""
     return UUID(int=random_bits)
 
 
 class LeaseKeeper:
-    """The renewal thread. `hold` hands it a lease; it calls `on_lost(lease)` in the main loop when that is over."""
+    """The renewal thread. `hold` adds a lease; `on_lost(lease)` is called in the main loop when it is over."""
 
     def __init__(self, url: str, timings: Timings, on_lost: Callable[[Lease], None]) -> None:
         self._url = url
@@ -101,7 +102,7 @@ class LeaseKeeper:
             del self._leases[lease.pool]
 
     async def _show_progress(self) -> None:
-        """The main loop's pulse: while it beats, the loop gets to run things."""
+        """Shows that the main loop makes progress."""
         while True:
             self._progress = time.monotonic()
             await asyncio.sleep(self._timings.renew_seconds / 6)

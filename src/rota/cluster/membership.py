@@ -1,4 +1,4 @@
-"""This server node among the others: registered, heard of, and knowing who leads which pool."""
+"""Registers this server node, sends its heartbeats, and knows the leader of each pool."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Membership:
             await nodes.leave_server(connection, self.holder)
 
     async def refresh(self) -> None:
-        """Reads pools and leaders again. Raises Problem when the database is away; what was known stays."""
+        """Reads pools and leaders. Raises Problem if the database is unreachable; the last values stay."""
         async with self._database.engine() as connection:
             pools = await nodes.read_pools(connection)
             leaders = await nodes.read_leaders(connection)
@@ -50,7 +50,7 @@ class Membership:
         self.leaders = {leader.pool: leader for leader in leaders}
 
     def led_here(self) -> set[str]:
-        """Names of the pools that this node leads, as far as the leases say."""
+        """Names of the pools that this node leads by their leases."""
         return {leader.pool_name for leader in self.leaders.values() if leader.holder == self.holder}
 
     async def run(self) -> None:

@@ -159,11 +159,11 @@ async def list_occurrences(
 # ---- the ticker ------------------------------------------------------------------------------------------------
 
 
-Place = tuple[datetime, int]  # (next_at, id): where a batch of due schedules ended
-HEAD: Place = (datetime(1970, 1, 1, tzinfo=UTC), 0)
+DueCursor = tuple[datetime, int]  # (next_at, id) of the last schedule of a batch
+HEAD: DueCursor = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 
-async def lock_due(connection: AnyConnection, limit: int, *, after: Place) -> list[Schedule]:
+async def lock_due(connection: AnyConnection, limit: int, *, after: DueCursor) -> list[Schedule]:
     return [schedule_of(row) for row in await connection.fetch(sql("schedules/lock_due_schedules"), limit, *after)]
 
 

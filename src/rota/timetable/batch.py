@@ -1,7 +1,7 @@
-"""One batch of the ticker: what has come, locked, planned, made into runs and skips, and the cursors moved on.
+"""One batch of the ticker: locks due schedules, plans, makes runs and skips, and moves the cursors.
 
-It is one transaction that begins with the ticker's term, and remembers nothing: whatever is lost on the way is found
-again by the next batch. How runs are made is the caller's; the simulated world has its own way.
+It is one transaction, fenced by the ticker's term, without memory: the next batch finds whatever was lost. The caller
+passes the function that makes runs.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from rota.store import schedules
 from rota.store.database import AnyConnection
 from rota.store.leases import hold_fence
 from rota.store.queue import Fence
-from rota.store.schedules import HEAD, Cursor, Occurrence, Place
+from rota.store.schedules import HEAD, Cursor, DueCursor, Occurrence
 from rota.timetable.due import Due, Skip, due_of
 from rota.timetable.runs import Made, Wanted
 
 log = structlog.get_logger()
 
-BATCH = 500  # schedules a transaction
-MOST_RUNS = 2_000  # a transaction: a schedule that catches up on many may fill it alone
+BATCH = 500  # schedules in a transaction
+MOST_RUNS = 2_000  # in a transaction; one schedule that catches up may fill it
 
 Make = Callable[[AnyConnection, Sequence[Wanted]], Awaitable[Made]]
 
 
 class TermOver(Exception):
-    """Another node has the ticker's lease."""
+    """Another node holds the ticker's lease. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    place: Place | None  # where to look next; None: nothing more is due
+    next: DueCursor | None  # where the next batch begins; None: nothing more is due
     made: Made = field(default_factory=Made)
 
 
-async def run_batch(connection: AnyConnection, fence: Fence, make: Make, after: Place = HEAD) -> Batch:
-    """What is due past `after`, as one fenced transaction. Raises TermOver, and has changed nothing then."""
-    again = None if after == HEAD else HEAD  # a last look: some may have been held by editors, or have come since
+async def run_batch(connection: AnyConnection, fence: Fence, make: Make, after: DueCursor = HEAD) -> Batch:
+    """One fenced transaction for the schedules due after the cursor `after`. Raises TermOver."""
+    again = None if after == HEAD else HEAD  # once more: editors may have held some, and others may have come due
     async with connection.transaction():
         if not await hold_fence(connection, fence):
             raise TermOver
@@ -64,7 +64,7 @@ Planned = list[tuple[Schedule, Due]]
 
 
 def _plan(due: list[Schedule], now: datetime) -> tuple[Planned, bool]:
-    """As many as fit one transaction, at least one; and whether others are left."""
+    """The schedules that fit one transaction, at least one; and whether others are left."""
     planned: Planned = []
     runs = 0
     for schedule in due:
@@ -77,7 +77,7 @@ def _plan(due: list[Schedule], now: datetime) -> tuple[Planned, bool]:
 
 
 def _due(schedule: Schedule, now: datetime) -> Due:
-    """A schedule whose rule can't be walked any more (its zone is gone) must not stop others: it ends, on record."""
+    """A schedule whose rule fails (its time zone is gone) must not stop others: it ends with a recorded skip."""
     try:
         return due_of(schedule, now)
     except Exception as error:

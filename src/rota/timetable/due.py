@@ -1,7 +1,7 @@
-"""What of a schedule is due: which instants become runs, which are skipped, where its cursor goes on. Pure.
+"""The due instants of a schedule: which become runs, which are skipped, and where its cursor moves. Pure.
 
-An instant is *missed* when it passed more than `MISSED` ago: a change of leader takes less, so only downtime makes
-missed instants. What is not missed is run, however late within that time.
+An instant is *missed* if it passed more than `MISSED` ago: a change of leader takes less, so only downtime makes missed
+instants. An instant that is not missed is always run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MISSED = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Instants from `first` to before `until`; None: that one alone."""
+    """The instants from `first` to before `until`; None: only `first`."""
 
     first: datetime
     until: datetime | None
@@ -36,7 +36,7 @@ class Due:
 
 
 def due_of(schedule: Schedule, now: datetime) -> Due:
-    """Everything up to `now`. The schedule's cursor has come."""
+    """The plan for all instants up to `now` of a schedule whose cursor is due."""
     cursor = schedule.next_at
     assert cursor is not None, "a schedule without a cursor is never due"
     edge = now - MISSED
@@ -78,7 +78,7 @@ def _goes_on_after(schedule: Schedule, cursor: datetime) -> datetime:
 
 
 def _kept(schedule: Schedule, cursor: datetime, on: datetime, edge: datetime) -> list[datetime]:
-    """Of the missed instants, those that are run after all."""
+    """The missed instants that are run by the schedule's policy."""
     amount = {Missed.SKIP: 0, Missed.ONCE: 1, Missed.ALL: schedule.missed_limit}[schedule.missed]
     found = latest(schedule.rule, edge, amount, since=a_moment(on))
     return [cursor, *found] if len(found) < amount else found
@@ -102,6 +102,6 @@ def first_cursor(schedule: Schedule, now: datetime) -> tuple[datetime | None, da
 
 
 def jitter_of(schedule: int, instant: datetime, jitter_ms: int) -> timedelta:
-    """How much later this occurrence starts: the same whoever asks, spread evenly over the schedule's jitter."""
+    """The delay of an occurrence: deterministic, and spread evenly over the schedule's jitter."""
     digest = hashlib.blake2b(f"{schedule}/{to_us(instant)}".encode(), digest_size=8).digest()
     return timedelta(milliseconds=int.from_bytes(digest, "big") % (jitter_ms + 1))

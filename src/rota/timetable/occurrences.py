@@ -1,10 +1,9 @@
 """The UTC instants of a rule: strictly increasing, found in bounded steps. Pure.
 
-Two kinds of rule meet the clocks on the wall. Rules *at times of day* (daily, weekly, monthly, annually, and cron
-without a leading `*` in minute and hour) happen once each: at the first pass when an hour comes twice, and at the first
-instant after the gap when their time does not exist. Rules that *go round the clock* (hourly, and cron with `*`) happen
-whenever the clock shows them: on both passes, and not inside a gap. That is Debian cron's habit.
-`every` knows no clocks: it is elapsed time.
+Clock changes are handled as in Debian's cron. Rules *at times of day* (daily, weekly, monthly, annually, cron
+without a leading `*` in minute and hour) run once: on the first pass of a repeated hour, and at the first instant after
+a gap that skips their time. Rules that *go round the clock* (hourly, and cron with `*`) run whenever the clock shows
+their time: on both passes, and not in a gap. `every` counts elapsed time and ignores clocks.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from rota.model.clock import from_us, to_us
 from rota.model.schedule.rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
 from rota.model.schedule.schedule import Rule, RuleKind
 
-MOST_STEPS = 1_000  # transitions or local times looked at for one instant; a zone has two a year
+MOST_STEPS = 1_000  # transitions or local times examined for one instant; a zone has two transitions a year
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 
 
-@lru_cache(maxsize=65_536)  # many schedules share a rule, and come due together
+@lru_cache(maxsize=65_536)  # many schedules share a rule and come due together
 def next_after(rule: Rule, after: datetime) -> datetime | None:
     """The rule's first instant past `after`. None: there is none before the year 9000."""
     if after >= LATEST - _DAY:
@@ -37,7 +36,7 @@ def next_after(rule: Rule, after: datetime) -> datetime | None:
 
 
 def instants(rule: Rule, after: datetime) -> Iterator[datetime]:
-    """All of them past `after`, in order."""
+    """All instants after `after`, in order."""
     at: datetime | None = after
     while at is not None:
         at = next_after(rule, at)
@@ -46,7 +45,7 @@ def instants(rule: Rule, after: datetime) -> Iterator[datetime]:
 
 
 def latest(rule: Rule, until: datetime, amount: int, *, since: datetime) -> list[datetime]:
-    """The last `amount` instants from `since` to `until`, both included; looks at few more than it returns."""
+    """The last `amount` instants from `since` to `until`, both included; examines few more."""
     if amount == 0 or until < since:
         return []
     if rule.kind is RuleKind.EVERY:
@@ -63,7 +62,7 @@ def latest(rule: Rule, until: datetime, amount: int, *, since: datetime) -> list
 
 
 def previous(rule: Rule, before: datetime) -> datetime | None:
-    """The rule's last instant before `before`, looked for over nine years: as far as a leap day may be away."""
+    """The rule's last instant before `before` in nine years, the longest distance of leap days."""
     found = latest(rule, before - timedelta(microseconds=1), 1, since=before - timedelta(days=9 * 366))
     return found[0] if found else None
 
@@ -97,7 +96,7 @@ def _next(rule: Rule, after: datetime) -> datetime | None:
 
 
 def cron_of(rule: Rule) -> str:
-    """The rule as a cron expression; of kinds that are one."""
+    """The rule as a cron expression, for kinds that have one."""
     if rule.kind is RuleKind.CRON:
         return NICKNAMES.get(rule.text.lower(), rule.text)
     if rule.kind is RuleKind.HOURLY:
@@ -109,7 +108,7 @@ def cron_of(rule: Rule) -> str:
 
 
 def _dates(rule: Rule, local: datetime) -> Iterator[datetime]:
-    """Local times of a monthly or annual rule past `local`: one in every month or year, its last day if need be."""
+    """Local times of a monthly or annual rule after `local`, on the last day of a month that is too short."""
     date, _, clock = rule.text.partition("@")
     hour, minute = map(int, clock.split(":"))
     month, _, day = date.rpartition("-")
@@ -126,7 +125,7 @@ def _dates(rule: Rule, local: datetime) -> Iterator[datetime]:
 
 
 def _at_times_of_day(times: Iterator[datetime], zone: tzinfo, after: datetime) -> datetime | None:
-    """The first of these local times that comes past `after`. Times on a second pass were had on the first."""
+    """The first of these local times after `after`. A time on the second pass of an hour has run on the first."""
     for local in islice(times, MOST_STEPS):
         if local >= LATEST.replace(tzinfo=None) - _DAY:
             return None
@@ -137,7 +136,7 @@ def _at_times_of_day(times: Iterator[datetime], zone: tzinfo, after: datetime) -
 
 
 def _first_pass(local: datetime, zone: tzinfo) -> datetime:
-    """When the clocks first show `local`, or jump past it."""
+    """When clocks first show `local` or jump past it."""
     at = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if at.astimezone(zone).replace(tzinfo=None) == local:
         return at
@@ -146,7 +145,7 @@ def _first_pass(local: datetime, zone: tzinfo) -> datetime:
 
 
 def _round_the_clock(expression: str, zone: tzinfo, after: datetime) -> datetime | None:
-    """Walks from one change of the clocks to the next: in between, local time is UTC and an offset."""
+    """Walks from one clock change to the next: in between, local time is UTC plus an offset."""
     start, reach = after, timedelta(0)
     for _ in range(MOST_STEPS):
         offset = _offset(start, zone)
@@ -158,12 +157,12 @@ def _round_the_clock(expression: str, zone: tzinfo, after: datetime) -> datetime
         change = _transition(start, at, zone)
         if change is None:
             return at
-        start, reach = change, _SECOND  # what the clocks show right after the change counts too
+        start, reach = change, _SECOND  # the time right after the change counts too
     return None
 
 
 def _transition(start: datetime, end: datetime, zone: tzinfo) -> datetime | None:
-    """The first instant past `start`, up to `end`, at which the offset differs from the one at `start`."""
+    """The first instant from `start` to `end` whose offset differs from that of `start`."""
     offset = _offset(start, zone)
     low = start
     while low < end:

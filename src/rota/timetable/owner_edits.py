@@ -1,7 +1,7 @@
-"""What owners do to their schedules: make, edit, pause, resume, skip, move, run now, backfill. One transaction each.
+"""Owners' changes of schedules: create, edit, pause, resume, skip, move, run now, backfill. One transaction each.
 
-The row is locked first, so the ticker is before or after, never in between. Whatever takes instants away that had been
-promised leaves a skip with its reason.
+The row is locked first, which serialises them with the ticker. A change that removes announced instants records a skip
+with its reason for each.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_version(one: Schedule, version: int | None) -> None:
 
 
 def begin(one: Schedule, now: datetime) -> Schedule:
-    """A new schedule with its first cursor, or the fault that it will never run."""
+    """A new schedule with its first cursor. Refused if it would never run."""
     following, before = first_cursor(one, now)
     if following is not None:
         return replace(one, next_at=following, previous_at=before)
@@ -67,7 +67,7 @@ def begin(one: Schedule, now: datetime) -> Schedule:
 
 
 async def hold_artifacts(connection: AnyConnection, one: Schedule) -> None:
-    """Nobody removes what its tasks name until the schedule is stored, and names it. Refused if somebody just did."""
+    """Locks the artifacts that its tasks name until the schedule is stored. Refused if one was just removed."""
     if not one.artifacts:
         return
     gone = set(one.artifacts) - await lock_artifacts(connection, one.tenant, one.artifacts)
@@ -82,7 +82,7 @@ async def edit(
     now: datetime,
     artifacts: tuple[bytes, ...] | None,
 ) -> Schedule:
-    """Writes the change. Faults are raised all at once. `artifacts`: what new tasks name; None: they are as before."""
+    """Writes the change; raises all faults at once. `artifacts`: those that new tasks name; None: unchanged."""
     faults = FaultList()
     changed = applied(request, one, now=now, new=False, faults=faults)
     if artifacts is not None:
@@ -131,7 +131,7 @@ async def skip_next(connection: AnyConnection, one: Schedule, user: str) -> Sche
 
 
 async def run_now(connection: AnyConnection, runs: Runs, one: Schedule, now: datetime) -> tuple[Occurrence, Made]:
-    """A run for this very instant. The overlap policy holds for it too."""
+    """A run for the present instant. The overlap policy holds for it too."""
     made = await runs.make(connection, [Wanted(one, now, previous(one.rule, now) or now, Trigger.MANUAL)])
     await _count(connection, one, made)
     return made.occurrences[0], made
@@ -140,13 +140,13 @@ async def run_now(connection: AnyConnection, runs: Runs, one: Schedule, now: dat
 @dataclass(frozen=True, slots=True)
 class Backfilled:
     made: Made
-    already: list[datetime]  # had their run before
+    already: list[datetime]  # instants that had a run before
 
 
 async def backfill(
     connection: AnyConnection, runs: Runs, one: Schedule, *, start: datetime, end: datetime, now: datetime
 ) -> Backfilled:
-    """Runs for all instants from `start` to before `end` that have none yet, oldest first."""
+    """Runs for all instants from `start` to before `end` without one, oldest first."""
     wanted: list[Wanted] = []
     before = previous(one.rule, start)
     for at in islice(instants(one.rule, start - RESOLUTION), MOST_BACKFILLED + 1):
@@ -160,8 +160,8 @@ async def backfill(
         raise invalid(faults.faults)
     made = await runs.make(connection, wanted)
     await _count(connection, one, made)
-    told = {occurrence.instant for occurrence in made.occurrences}
-    return Backfilled(made, [one.instant for one in wanted if one.instant not in told])
+    recorded = {occurrence.instant for occurrence in made.occurrences}
+    return Backfilled(made, [one.instant for one in wanted if one.instant not in recorded])
 
 
 async def _count(connection: AnyConnection, one: Schedule, made: Made) -> None:
@@ -189,7 +189,7 @@ async def _moved(connection: AnyConnection, one: Schedule, to: datetime) -> Sche
 
 
 async def _retire(connection: AnyConnection, one: Schedule, now: datetime, reason: str) -> None:
-    """Instants that have come and will not be run any more."""
+    """The due instants that will not be run any more."""
     if one.next_at is not None and one.next_at <= now:
         await _skip(connection, one, one.next_at, a_moment(now), reason)
 

@@ -1,7 +1,7 @@
-"""What a run of a schedule submits: its tasks as written, arrays and graphs made into the tasks they mean. Pure.
+"""The tasks that a run of a schedule submits, with arrays and graphs expanded. Pure.
 
-A schedule of `tasks` starts a graph each time, as does one of an array; any other starts one task. What the schedule
-says of its tasks (lane, how many at once) is put in here, so that checking a schedule and running it see the same.
+A schedule of `tasks` or of an array starts a graph each time, any other schedule one task. The schedule's own settings
+(lane, concurrency) are added here, so that checking and running a schedule use the same tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LANE = "periodic"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The tasks of a run. `graph`: what their graph is called (empty: as its first task); None: they are one task."""
+    """The tasks of a run. `graph`: its name (empty: that of its first task); None: the run is a single task."""
 
     tasks: Sequence[TaskRequest]
     graph: str | None = None
@@ -35,9 +35,9 @@ class Work:
 _decode = msgspec.json.Decoder(ScheduledWork).decode
 
 
-@lru_cache(maxsize=256)  # the runs of one schedule that catches up
+@lru_cache(maxsize=256)  # for the runs of a schedule that catches up
 def _whole(text: str, schedule: str) -> Work:
-    """A graph, or an array, as the tasks it means."""
+    """The tasks of a graph or an array."""
     work = _decode(text)
     if work.graph is None and len(work.tasks) == 1:
         array = expanded(work.tasks[0])
@@ -47,15 +47,15 @@ def _whole(text: str, schedule: str) -> Work:
 
 
 def work_of(schedule: Schedule, facts: Facts) -> Work:
-    """What a run submits now: in the periodic lane unless a task or its category says another. Raises Problem."""
+    """The tasks a run submits now, in the periodic lane unless a task or its category names another. Raises Problem."""
     plain = _decode(schedule.request)
     if plain.graph is None and len(plain.tasks) == 1 and plain.tasks[0].array is None and not plain.tasks[0].items:
-        return Work([_said(plain.tasks[0], schedule, facts)])
+        return Work([_with_settings(plain.tasks[0], schedule, facts)])
     work = _whole(schedule.request, schedule.name)
-    return Work([_said(task, schedule, facts) for task in work.tasks], work.graph, work.arrays)
+    return Work([_with_settings(task, schedule, facts) for task in work.tasks], work.graph, work.arrays)
 
 
-def _said(task: TaskRequest, schedule: Schedule, facts: Facts) -> TaskRequest:
+def _with_settings(task: TaskRequest, schedule: Schedule, facts: Facts) -> TaskRequest:
     category = facts.categories.get(task.category) if task.category is not None else None
     lane = LANE if task.lane is None and (category is None or category.lane is None) else task.lane
     if schedule.at_most is None:
@@ -68,7 +68,7 @@ def _said(task: TaskRequest, schedule: Schedule, facts: Facts) -> TaskRequest:
 def known_artifacts(
     schedule: Schedule, work: Work, names: Mapping[tuple[int, bytes], str]
 ) -> dict[str, tuple[KnownArtifact, ...]]:
-    """What its tasks name, of what the schedule keeps and is there (`names`): by the digits they name it with."""
+    """The artifacts of the schedule that its tasks name and that exist (`names`), by the prefixes used in the tasks."""
     found: dict[str, tuple[KnownArtifact, ...]] = {}
     for digits in references_in(work.tasks):
         digest = next((one for one in schedule.artifacts if one.hex().startswith(digits)), b"")

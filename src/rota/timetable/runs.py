@@ -1,8 +1,8 @@
-"""Making runs: instants of schedules become tasks, in the transaction of whoever decided that they are due.
+"""Makes runs: turns due instants of schedules into tasks, in the caller's transaction.
 
-The ticker, a manual run and a backfill all come here, holding the schedules' rows. An instant becomes tasks only if its
-occurrence row is new; tasks, graph, queue and edges are copied beside it, so all of it is there or nothing is. Leaders
-hear of it after the commit (`announce`).
+The ticker, manual runs and backfills call it with the schedules' rows locked. An instant becomes tasks only if its
+occurrence row is new; tasks, graph, queue rows and edges are written in the same transaction. After the commit the
+caller notifies leaders (`announce`).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from rota.store.task_rows import Draft, RowMaker
 from rota.timetable.due import jitter_of
 from rota.timetable.run_tasks import Work, known_artifacts, work_of
 
-MOST_WAITS = 250_000  # edges from one run of a schedule to the next: roots of the one, live tasks of the other
-SLICE = 100  # runs drafted or written between two turns of the loop
+MOST_WAITS = 250_000  # edges from a run to the next one: its live tasks times the roots of the next
+SLICE = 100  # runs drafted or written before the event loop gets a turn
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An instant that is due, and where its interval begins."""
+    """A due instant, and the start of its interval."""
 
     schedule: Schedule
     instant: datetime
@@ -55,9 +55,9 @@ class Wanted:
 
 @dataclass(slots=True)
 class Made:
-    """What a batch wrote: told to the leaders once it is committed."""
+    """The rows that a batch wrote, announced to leaders after the commit."""
 
-    occurrences: list[Occurrence] = field(default_factory=list)  # runs and skips, as wanted
+    occurrences: list[Occurrence] = field(default_factory=list)  # runs and skips, in the order of the instants
     submissions: list[tuple[Submission, Admitted]] = field(default_factory=list)
     cancelled: list[Cancelled] = field(default_factory=list)
 
@@ -71,13 +71,13 @@ class _Run:
     caller: Caller
     work: Work
     drafts: list[Draft]
-    after: list[int] = field(default_factory=list)  # tasks of the run before it, which it must not overlap
+    after: list[int] = field(default_factory=list)  # live tasks of the run before, which it must not overlap
     ids: list[int] = field(default_factory=list)
     graph: int | None = None
 
     @property
     def numbers(self) -> int:
-        """How many ids it takes."""
+        """How many ids the run needs."""
         return len(self.drafts) + (self.work.graph is not None)
 
 
@@ -89,20 +89,20 @@ class Runs:
         self._server = server
 
     async def make(self, connection: AnyConnection, wanted: Sequence[Wanted]) -> Made:
-        """Writes what is wanted, in order, inside the caller's transaction."""
+        """Writes the runs in order, in the caller's transaction."""
         made = Made()
         if not wanted:
             return made
-        # 1. Who owns them, and what of their last runs still goes on.
+        # 1. Read the owners, the live tasks of the last runs, and the artifacts.
         owners = await schedules.read_owners(connection, (one.schedule.tenant for one in wanted))
         current = await self._current(connection, wanted)
         artifacts = await self._artifacts(connection, wanted)
-        # 2. Each is drafted as a submission would be, or skipped with its reason.
+        # 2. Draft each run as a submission, or skip it with the reason.
         drafted = []
         judges: dict[tuple[int, str], tuple[Caller, Facts]] = {}
         for number, one in enumerate(wanted):
             if number % SLICE == SLICE - 1:
-                await asyncio.sleep(0)  # others of this process have their turn
+                await asyncio.sleep(0)  # let other coroutines run
             key = (one.schedule.tenant, one.schedule.user)
             if key not in judges:
                 caller = schedules.owned_by(owners[one.schedule.tenant], one.schedule.user)
@@ -111,22 +111,22 @@ class Runs:
             if draft is not None:
                 drafted.append(draft)
         allowed = await self._within_limits(drafted, made)
-        # 3. Ids, and what the overlap policy makes of each.
+        # 3. Take ids and apply the overlap policy.
         runs, replaced = await self._identify(allowed, current, made)
-        # 4. The occurrence first: only an instant that is new, or was skipped before, becomes tasks.
+        # 4. Insert occurrences: only a new instant, or one skipped before, becomes tasks.
         occurrences = [_occurrence(run) for run in runs]
         ours = await schedules.insert_runs(connection, occurrences) if runs else set()
         runs = [run for run in runs if (run.wanted.schedule.id, run.wanted.instant) in ours]
         made.occurrences += [one for one in occurrences if (one.schedule, one.instant) in ours]
         for tenant, tasks in replaced.items():
             made.cancelled.append(await cancel_tasks(connection, tasks, tenant, "replaced by its schedule's next run"))
-        # 5. The rows.
+        # 5. Write the rows.
         await self._write(connection, runs, made)
         await schedules.insert_skips(connection, [one for one in made.occurrences if one.tasks is None])
         return made
 
     async def _current(self, connection: AnyConnection, wanted: Sequence[Wanted]) -> dict[int, list[int]]:
-        """Schedule → tasks of its last run that are live, where that matters."""
+        """Schedule → live tasks of its last run, if the overlap policy needs them."""
         matters = {one.schedule.id: one.schedule for one in wanted if one.schedule.overlap != Overlap.ALLOW}
         tasks = [task for own in matters.values() if own.last_graph is None for task in own.last_tasks]
         whole = [own.last_graph for own in matters.values() if own.last_graph is not None]
@@ -140,12 +140,12 @@ class Runs:
         }
 
     async def _artifacts(self, connection: AnyConnection, wanted: Sequence[Wanted]) -> dict[tuple[int, bytes], str]:
-        """What schedules keep for their tasks: nobody removes it before those are stored, and named there."""
+        """Locks the artifacts of the schedules until the tasks that name them are stored."""
         named = {(one.schedule.tenant, digest) for one in wanted for digest in one.schedule.artifacts}
         return await lock_artifacts_of_many(connection, sorted(named)) if named else {}
 
     async def _within_limits(self, runs: list[_Run], made: Made) -> list[_Run]:
-        """A plan's limits hold for scheduled tasks too; what they turn away is skipped, all of a tenant's at once."""
+        """Applies the limits of the tenants' plans. If a limit is exceeded, all runs of the tenant are skipped."""
         tenants: dict[int, list[_Run]] = {}
         for run in runs:
             if run.caller.plan.tasks_per_hour is not None or run.caller.plan.waiting_tasks is not None:
@@ -227,8 +227,8 @@ class Runs:
             await graphs.insert_graphs(connection, new_graphs)
 
     def announce(self, made: Made) -> None:
-        """To be called once it is committed. Lost on a crash without harm: leaders poll."""
-        together: dict[int, tuple[Submission, Admitted]] = {}  # one word a tenant, not one a run
+        """Notifies leaders after the commit. A lost call does no harm, because leaders poll."""
+        together: dict[int, tuple[Submission, Admitted]] = {}  # one notification for each tenant, not for each run
         for submission, admitted in made.submissions:
             _, all_of_them = together.setdefault(submission.caller.tenant_id, (submission, Admitted([], [])))
             all_of_them.rows += admitted.rows
@@ -245,17 +245,17 @@ def _draft(
         if schedule.artifacts:
             facts = replace(facts, artifacts=known_artifacts(schedule, work, artifacts))
         drafts = draft_batch(work.tasks, facts, key=None, single=False, arrays=work.arrays)
-    except (Problem, msgspec.MsgspecError) as refusal:  # judged by a later version than the one that took it
+    except (Problem, msgspec.MsgspecError) as refusal:  # a later version may refuse what an earlier one accepted
         made.occurrences.append(_skip(wanted, f"refused: {refusal}"))
         return None
-    if wanted.trigger is Trigger.TIME and schedule.jitter_ms:  # who says "now" means now
+    if wanted.trigger is Trigger.TIME and schedule.jitter_ms:  # a manual run starts at once
         later = wanted.instant + jitter_of(schedule.id, wanted.instant, schedule.jitter_ms)
         for draft in drafts:
             if later > facts.now and not draft.siblings and draft.template.not_before is None:
                 draft.template = replace(draft.template, not_before=later)
-    told = _told(wanted.instant, wanted.start)
+    tail = _spec_tail(wanted.instant, wanted.start)
     for draft in drafts:
-        draft.spec = draft.spec[:-1] + told
+        draft.spec = draft.spec[:-1] + tail
     return _Run(wanted, caller, work, drafts)
 
 
@@ -266,8 +266,8 @@ def _graph(run: _Run, number: int) -> GraphRow:
 
 
 @lru_cache(maxsize=1024)  # most runs of a batch share their instant
-def _told(instant: datetime, start: datetime) -> str:
-    """The end of a spec: what the task learns of its occurrence."""
+def _spec_tail(instant: datetime, start: datetime) -> str:
+    """The end of a spec: the times of the occurrence."""
     times = [rfc3339(at) for at in (instant, start, instant)]
     return f',"scheduled":{msgspec.json.encode(times).decode()}}}'
 

@@ -1,9 +1,9 @@
-"""The ticker: turns instants that have come into runs. One server node holds its lease; every batch is fenced.
+"""The ticker: turns due instants into runs. One server node holds its lease, and every batch is fenced.
 
-Nothing is remembered between batches: cursors are rows, and a batch (occurrences, tasks, cursors) is one transaction
-that also holds the ticker's term. So a crash, a pause or a lost reply at any point leaves an instant either done or
-still to do, and the next batch, here or elsewhere, finds out which. Time is the database's. When much comes at once,
-two batches are under way, so that one is drafted while the database writes the other.
+It keeps no state between batches: cursors are rows, and a batch (occurrences, tasks, cursors) is one transaction that
+holds the ticker's term. So after a crash, a pause or a lost reply an instant is either done or still due, and the next
+batch on any node sees which. Time is the database's. Under load two batches overlap: one is drafted while the database
+writes the other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rota.store.cancel_and_rerun import Cancelled
 from rota.store.database import CONNECTION_LOST, Connection, Database
 from rota.store.leases import acquire_lease, release_lease
 from rota.store.queue import Fence
-from rota.store.schedules import HEAD, TICKER_POOL, Place
+from rota.store.schedules import HEAD, TICKER_POOL, DueCursor
 from rota.timetable.batch import TermOver, run_batch
 from rota.timetable.runs import Runs
 
@@ -52,11 +52,11 @@ class Ticker:
         self.ticking = False
 
     def changed(self) -> None:
-        """A schedule was made or changed here: its cursor may come before the next look."""
+        """Wakes the ticker after a change of a schedule on this node: its cursor may be due soon."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Campaigns and ticks until cancelled."""
+        """Campaigns for the lease and ticks until cancelled."""
         self._keeper.start()
         try:
             while True:
@@ -102,7 +102,7 @@ class Ticker:
                 await one.close()
 
     async def _tick_safely(self, fenced: list[FencedConnection], fence: Fence, lease: Lease) -> None:
-        """What is due, then a wait that fits what is to come."""
+        """Runs the due batches, then waits for the next cursor."""
         pause = self._settings.timings.poll_seconds
         try:
             connection = await fenced[0].get()
@@ -125,13 +125,13 @@ class Ticker:
         except TimeoutError:
             return
 
-    async def _burst(self, fenced: list[FencedConnection], fence: Fence, lease: Lease, after: Place) -> None:
-        """Batches on all connections until nothing is due; each takes what the others have not locked."""
+    async def _burst(self, fenced: list[FencedConnection], fence: Fence, lease: Lease, after: DueCursor) -> None:
+        """Runs batches on all connections until nothing is due; each takes rows that the others have not locked."""
 
         async def lane(one: FencedConnection) -> None:
-            place: Place | None = after
-            while place is not None and lease.valid():
-                place = await self.tick(await one.get(), fence, place)
+            cursor: DueCursor | None = after
+            while cursor is not None and lease.valid():
+                cursor = await self.tick(await one.get(), fence, cursor)
 
         lanes = [asyncio.ensure_future(lane(one)) for one in fenced]
         try:
@@ -141,15 +141,15 @@ class Ticker:
                 for one in lanes:
                     one.cancel()
                 await asyncio.gather(*lanes, return_exceptions=True)
-                _lost(fenced)  # one of them may have been stopped half-way
+                _lost(fenced)  # a statement may have been interrupted
 
-    async def tick(self, connection: Connection, fence: Fence, after: Place = HEAD) -> Place | None:
-        """One fenced batch of what is due past `after`. Where to look next; None: nothing more is due."""
+    async def tick(self, connection: Connection, fence: Fence, after: DueCursor = HEAD) -> DueCursor | None:
+        """One fenced batch after the cursor `after`. Returns where the next one begins; None: nothing more is due."""
         batch = await run_batch(connection, fence, self._runs.make, after)
         self._runs.announce(batch.made)
         for cancelled in batch.made.cancelled:
             self._on_cancelled(cancelled)
-        return batch.place
+        return batch.next
 
     async def _release(self, lease: Lease) -> None:
         try:

@@ -21,7 +21,7 @@ from rota.simulate.world.timekeeper import ScheduleRecord
 from rota.store import leases as lease_rows
 from rota.store import schedules
 from rota.store.queue import Fence
-from rota.store.schedules import HEAD, TICKER_POOL, Occurrence, Place
+from rota.store.schedules import HEAD, TICKER_POOL, DueCursor, Occurrence
 from rota.timetable import owner_edits
 from rota.timetable.batch import TermOver, run_batch
 from rota.timetable.due import first_cursor
@@ -177,9 +177,9 @@ class Ticker:
             pause = self._world.settings.timings.poll_seconds
             try:
                 connection = cast(Any, await fenced.get())
-                place: Place | None = HEAD
-                while place is not None and lease.valid():
-                    place = (await run_batch(connection, fence, self._make, place)).place
+                cursor: DueCursor | None = HEAD
+                while cursor is not None and lease.valid():
+                    cursor = (await run_batch(connection, fence, self._make, cursor)).next
                 seconds = await schedules.seconds_to_next(connection)
             except TermOver:
                 self._world.sometimes.hit("a ticker was fenced out")
