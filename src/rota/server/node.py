@@ -8,12 +8,14 @@ import gc
 import secrets
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from importlib.metadata import version as package_version
+from typing import Any
 
 import structlog
 import uvicorn
+from fastapi import FastAPI
 
 from rota.admit.admission import Admission
 from rota.admit.artifacts import Artifacts
@@ -36,10 +38,10 @@ from rota.server.housekeeping import run_housekeeping, run_retention
 from rota.server.long_logs import LogKeeper
 from rota.settings import Settings
 from rota.store.database import Database, retrying
-from rota.store.key_file import open_key_file
+from rota.store.key_file import KeyFile, open_key_file
 from rota.store.log_segments import Segments
 from rota.store.migrations import upgrade
-from rota.store.nodes import read_cluster
+from rota.store.nodes import ClusterIdentity, read_cluster
 from rota.store.objects import open_objects
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
@@ -63,6 +65,46 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     membership = Membership(database, settings, new_holder(secrets.randbits(128)), version)
     await membership.join()
     hints = HintSender(cluster.secret)
+    services = await _services(settings, database, cluster, membership, hints, secret_keys)
+    server = _Server(_http_config(build_app(services, version)))
+    listener = _listen(settings)
+    # Batches of thousands of rows hold no cycles: the garbage collector runs less often, and never checks the objects
+    # of the start.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
+    background = [asyncio.create_task(loop, name=name) for name, loop in _loops(services).items()]
+    try:
+        stop = _stop_signals()
+        serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+        log.info("node.serving", url=settings.advertised_url, name=settings.name)
+        if on_ready is not None:
+            on_ready()
+        done, _ = await asyncio.wait([stop, serving, *background], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            if task is not stop:
+                task.result()
+        server.should_exit = True
+        await serving
+    finally:
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        await hints.close()
+        await services.admission.ids.close()
+        with contextlib.suppress(Exception):  # the database may be the reason to stop
+            await membership.leave()
+        await database.close()
+        listener.close()
+
+
+async def _services(
+    settings: Settings,
+    database: Database,
+    cluster: ClusterIdentity,
+    membership: Membership,
+    hints: HintSender,
+    secret_keys: KeyFile | None,
+) -> Services:
     waiting = Waiting(database, lambda: membership.pools.keys() == membership.led_here())
     leadership = Leadership(
         database=database,
@@ -83,110 +125,85 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         on_timed=leadership.timed,
     )
     objects = open_objects(settings.objects, settings.objects_options) if settings.objects else None
-    segments = Segments(objects)
-    keeper = LogKeeper(database, segments, prefix=cluster.identity, long_bytes=settings.log_inline_bytes)
-    artifacts = Artifacts(
-        database,
-        objects,
-        prefix=cluster.identity,
-        limit_bytes=settings.artifact_limit_bytes,
-        kept_for=timedelta(days=settings.artifact_days) if settings.artifact_days else None,
-    )
     runs = Runs(database, admission, facts, server=membership.server_id)
-    ticker = Ticker(
-        database=database,
+    return Services(
         settings=settings,
-        holder=new_holder(secrets.randbits(128)),
+        database=database,
+        authenticator=Authenticator(database),
+        admission=admission,
+        leadership=leadership,
+        membership=membership,
+        waiting=waiting,
+        cluster=cluster,
+        cursors=Cursors(cluster.secret),
+        secret_keys=secret_keys,
+        artifacts=Artifacts(
+            database,
+            objects,
+            prefix=cluster.identity,
+            limit_bytes=settings.artifact_limit_bytes,
+            kept_for=timedelta(days=settings.artifact_days) if settings.artifact_days else None,
+        ),
+        facts=facts,
         runs=runs,
-        on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
+        graph_runs=GraphRuns(
+            database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce
+        ),
+        ticker=Ticker(
+            database=database,
+            settings=settings,
+            holder=new_holder(secrets.randbits(128)),
+            runs=runs,
+            on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
+        ),
+        events=Events(database),
+        notifier=Notifier(database, secret=cluster.secret, private=settings.webhooks_private, describe=event_of),
+        segments=Segments(objects),
     )
-    events = Events(database)
-    notifier = Notifier(database, secret=cluster.secret, private=settings.webhooks_private, describe=event_of)
-    services = Services(
-        settings,
-        database,
-        Authenticator(database),
-        admission,
-        leadership,
-        membership,
-        waiting,
-        cluster,
-        Cursors(cluster.secret),
-        secret_keys,
-        artifacts,
-        facts,
-        runs,
-        GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce),
-        ticker,
-        events,
-        notifier,
-        segments,
+
+
+def _loops(services: Services) -> dict[str, Coroutine[Any, Any, None]]:
+    """The background loops of a server node, by name; only a leader has the last two."""
+    database, settings = services.database, services.settings
+    keeper = LogKeeper(
+        database, services.segments, prefix=services.cluster.identity, long_bytes=settings.log_inline_bytes
     )
-    server = _Server(
-        uvicorn.Config(
-            build_app(services, version),
-            loop="none",
-            http="httptools",
-            ws="websockets-sansio",
-            ws_per_message_deflate=False,
-            ws_max_size=MAX_FRAME_BYTES,
-            ws_ping_interval=None,
-            ws_ping_timeout=None,
-            lifespan="off",
-            log_level="warning",
-            access_log=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=3,
-            server_header=False,
-            proxy_headers=False,
-        )
-    )
-    listener = _listen(settings)
-    # Batches of thousands of rows hold no cycles: the garbage collector runs less often, and never checks the objects
-    # of the start.
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 50)
-    background = [
-        asyncio.create_task(part, name=name)
-        for name, part in (
-            ("membership", membership.run()),
-            ("facts", facts.run()),
-            ("waiting", waiting.run()),
-            ("events", events.run()),
-            ("late", events.run_late()),
-            ("expiry", run_expiry(database, lambda expired: tell_expired(leadership, waiting, expired))),
-            ("notifier", notifier.run()),
-            ("group-commit", admission.group_commit.run()),
-            ("housekeeping", run_housekeeping(database, settings, artifacts)),
-            ("retention", run_retention(database)),
-            ("logs", keeper.run()),
-        )
-    ]
+    loops = {
+        "membership": services.membership.run(),
+        "facts": services.facts.run(),
+        "waiting": services.waiting.run(),
+        "events": services.events.run(),
+        "late": services.events.run_late(),
+        "expiry": run_expiry(database, lambda expired: tell_expired(services.leadership, services.waiting, expired)),
+        "notifier": services.notifier.run(),
+        "group-commit": services.admission.group_commit.run(),
+        "housekeeping": run_housekeeping(database, settings, services.artifacts),
+        "retention": run_retention(database),
+        "logs": keeper.run(),
+    }
     if "leader" in settings.roles:
-        background.append(asyncio.create_task(leadership.run(), name="leadership"))
-        background.append(asyncio.create_task(ticker.run(), name="ticker"))
-    try:
-        stop = _stop_signals()
-        serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
-        log.info("node.serving", url=settings.advertised_url, name=settings.name)
-        if on_ready is not None:
-            on_ready()
-        done, _ = await asyncio.wait([stop, serving, *background], return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            if task is not stop:
-                task.result()
-        server.should_exit = True
-        await serving
-    finally:
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
-        await hints.close()
-        await admission.ids.close()
-        with contextlib.suppress(Exception):  # the database may be the reason we stop
-            await membership.leave()
-        await database.close()
-        listener.close()
+        loops |= {"leadership": services.leadership.run(), "ticker": services.ticker.run()}
+    return loops
+
+
+def _http_config(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http="httptools",
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,
+        ws_max_size=MAX_FRAME_BYTES,
+        ws_ping_interval=None,
+        ws_ping_timeout=None,
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=3,
+        server_header=False,
+        proxy_headers=False,
+    )
 
 
 class _Server(uvicorn.Server):

@@ -82,16 +82,16 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
 async def add_tenant(request: Request) -> Response:
     """Makes a tenant."""
     services, caller = await authorise(request, Scope.ADMIN)
-    wanted = await read_json(request, TenantRequest, limit=_LIMIT)
+    body = await read_json(request, TenantRequest, limit=_LIMIT)
     faults = FaultList()
-    if not _NAME.match(wanted.name):
+    if not _NAME.match(body.name):
         faults.add("name", "invalid-name", "a name has 1 to 40 of a-z, 0-9 and -, and begins with a letter")
     async with services.database.engine() as connection:
-        await _check_plan(connection, wanted.plan, faults)
-        tenant = await tenants.add_tenant(connection, wanted.name, wanted.plan, trusted=wanted.trusted)
+        await _check_plan(connection, body.plan, faults)
+        tenant = await tenants.add_tenant(connection, body.name, body.plan, trusted=body.trusted)
         if tenant is None:
-            raise conflict("tenant-exists", f"there is a tenant {wanted.name} already")
-        await audit(connection, caller, "tenant.add", wanted.name)
+            raise conflict("tenant-exists", f"there is a tenant {body.name} already")
+        await audit(connection, caller, "tenant.add", body.name)
     return answer(_tenant(tenant), 201)
 
 
@@ -172,17 +172,17 @@ async def list_tenants(request: Request) -> Response:
 async def add_token(request: Request) -> Response:
     """Makes a token. Its text is in this answer only."""
     services, caller = await authorise(request, Scope.ADMIN)
-    wanted = await read_json(request, TokenRequest, limit=_LIMIT)
+    body = await read_json(request, TokenRequest, limit=_LIMIT)
     faults = FaultList()
-    if wanted.role not in set(Role):
-        faults.add("role", "out-of-range", f"{wanted.role[:40]!r} is not a role; there are {', '.join(Role)}")
-    if not _USER.match(wanted.user):
+    if body.role not in set(Role):
+        faults.add("role", "out-of-range", f"{body.role[:40]!r} is not a role; there are {', '.join(Role)}")
+    if not _USER.match(body.user):
         faults.add("user", "invalid-name", "a user's name has 1 to 100 letters, digits or . _ @ + -")
-    expires = _expiry(wanted.expires, faults)
+    expires = _expiry(body.expires, faults)
     async with services.database.engine() as connection:
-        found = next((t for t in await tenants.read_tenants(connection) if t.name == wanted.tenant), None)
+        found = next((t for t in await tenants.read_tenants(connection) if t.name == body.tenant), None)
         if found is None:
-            faults.add("tenant", "unknown-tenant", f"there is no tenant {wanted.tenant[:40]!r}")
+            faults.add("tenant", "unknown-tenant", f"there is no tenant {body.tenant[:40]!r}")
         if faults.faults or found is None:
             raise invalid(faults.faults)
         key = make_token()
@@ -191,18 +191,18 @@ async def add_token(request: Request) -> Response:
             public_id=key.public_id,
             secret_hash=key.secret_hash,
             tenant_id=found.id,
-            user=wanted.user,
-            role=Role(wanted.role),
+            user=body.user,
+            role=Role(body.role),
             expires=expires,
         )
-        await audit(connection, caller, "token.add", f"{wanted.tenant}/{wanted.user}")
+        await audit(connection, caller, "token.add", f"{body.tenant}/{body.user}")
     made = NewToken(
         id=number,
         token=key.text,
         public_id=key.public_id,
-        tenant=wanted.tenant,
-        user=wanted.user,
-        role=wanted.role,
+        tenant=body.tenant,
+        user=body.user,
+        role=body.role,
     )
     return answer(made, 201)
 

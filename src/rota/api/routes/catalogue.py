@@ -255,21 +255,21 @@ async def list_lanes(request: Request) -> Response:
 async def add_lane(request: Request) -> Response:
     """Makes a lane."""
     services, caller = await authorise(request, Scope.ADMIN)
-    wanted = await read_json(request, LaneRequest, limit=_LIMIT)
+    body = await read_json(request, LaneRequest, limit=_LIMIT)
     faults = FaultList()
-    check_name(wanted.name, faults)
-    if wanted.number is not None and not 0 <= wanted.number <= MOST_NUMBER:
-        faults.add("number", "out-of-range", f"{wanted.number} is not from 0 to {MOST_NUMBER}")
-    _check_level(wanted.level, faults)
+    check_name(body.name, faults)
+    if body.number is not None and not 0 <= body.number <= MOST_NUMBER:
+        faults.add("number", "out-of-range", f"{body.number} is not from 0 to {MOST_NUMBER}")
+    _check_level(body.level, faults)
     if faults.faults:
         raise invalid(faults.faults)
     async with services.database.engine() as connection:
         lanes = await catalogue.read_lanes(connection)
-        number = 1 + max(lane.number for lane in lanes) if wanted.number is None else wanted.number
-        lane = LaneRule(number, wanted.name, wanted.level, wanted.gated, wanted.promotes)
+        number = 1 + max(lane.number for lane in lanes) if body.number is None else body.number
+        lane = LaneRule(number, body.name, body.level, body.gated, body.promotes)
         if not await catalogue.add_lane(connection, lane):
-            taken = next((one for one in lanes if one.number == number and one.name != wanted.name), None)
-            detail = f"number {number} is {taken.name}'s" if taken else f"there is a lane {wanted.name} already"
+            taken = next((one for one in lanes if one.number == number and one.name != body.name), None)
+            detail = f"number {number} is {taken.name}'s" if taken else f"there is a lane {body.name} already"
             raise conflict("lane-exists", detail)
         await audit(connection, caller, "lane.add", lane.name)
     return answer(lane_of(lane), 201)

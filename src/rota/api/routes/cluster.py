@@ -169,15 +169,15 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
     return answer(node_of(row, loads.get(row["id"])))
 
 
-def _deadline_seconds(wanted: DrainRequest) -> float | None:
-    if wanted.deadline is None:
+def _deadline_seconds(body: DrainRequest) -> float | None:
+    if body.deadline is None:
         return None
     try:
-        milliseconds = milliseconds_of(wanted.deadline)
+        milliseconds = milliseconds_of(body.deadline)
     except ValueError as error:
         raise invalid([Fault("/deadline", "invalid-duration", str(error))]) from None
     if not 0 <= milliseconds <= LONGEST_DRAIN_MS:
-        why = f"{str(wanted.deadline)[:40]!r} won't do: it is a duration of at most 30d, such as 600, 90s or 10m"
+        why = f"{str(body.deadline)[:40]!r} won't do: it is a duration of at most 30d, such as 600, 90s or 10m"
         raise invalid([Fault("/deadline", "out-of-range", why)])
     return milliseconds / 1000
 

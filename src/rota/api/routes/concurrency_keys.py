@@ -44,10 +44,10 @@ async def list_concurrency_keys(request: Request) -> Response:
 async def cool_concurrency_key(request: Request, key: str) -> Response:
     """Starts no task with the concurrency key for so long, in any pool. Running and starting tasks go on."""
     services, caller = await authorise(request, Scope.WRITE)
-    wanted = await read_json(request, CoolRequest, limit=_SMALL_BODY)
+    body = await read_json(request, CoolRequest, limit=_SMALL_BODY)
     faults = FaultList()
     check_concurrency_key(key, "key", faults)
-    span = amount_of("seconds", wanted.seconds, milliseconds_of, 0, LONGEST_COOL_MS, "from 0 to 1d", faults)
+    span = amount_of("seconds", body.seconds, milliseconds_of, 0, LONGEST_COOL_MS, "from 0 to 1d", faults)
     if faults.faults or span is None:
         raise invalid(faults.faults)
     async with services.database.tenant(caller.tenant_id) as connection:

@@ -160,12 +160,12 @@ async def requeue_dead_letters(request: Request) -> Response:
 
     Give `before` then, because new runs may die before the next call.
     """
-    services, caller, wanted = await _asked(request)
-    if wanted.dry_run:
-        return answer(await _counted(services, caller, wanted))
+    services, caller, body = await _asked(request)
+    if body.dry_run:
+        return answer(await _counted(services, caller, body))
     requeued: list[Requeued] = []
     refused: list[RefusedTask] = []
-    for number in await _chosen(services, caller, wanted, MOST_AT_ONCE):
+    for number in await _chosen(services, caller, body, MOST_AT_ONCE):
         try:
             requeued.append(Requeued(id=number, new_id=await rerun(services, caller, number)))
         except Problem as problem:
@@ -179,10 +179,10 @@ async def requeue_dead_letters(request: Request) -> Response:
 @described(DiscardAnswer | DeadCount, body=DeadRequest)
 async def discard_dead_letters(request: Request) -> Response:
     """Removes dead letters from the list; their history stays. With `where` up to 1,000 a call."""
-    services, caller, wanted = await _asked(request)
-    if wanted.dry_run:
-        return answer(await _counted(services, caller, wanted))
-    ids = None if wanted.all and wanted.before is None else await _chosen(services, caller, wanted, MOST_AT_ONCE)
+    services, caller, body = await _asked(request)
+    if body.dry_run:
+        return answer(await _counted(services, caller, body))
+    ids = None if body.all and body.before is None else await _chosen(services, caller, body, MOST_AT_ONCE)
     async with services.database.engine() as connection:
         discarded = await dead_letters.discard_dead(connection, ids, caller.tenant_id)
     return answer(DiscardAnswer(discarded=discarded))
@@ -190,31 +190,31 @@ async def discard_dead_letters(request: Request) -> Response:
 
 async def _asked(request: Request) -> tuple[Services, Caller, DeadRequest]:
     services, caller = await authorise(request, Scope.WRITE)
-    wanted = await read_json(request, DeadRequest, limit=1024 * 1024)
-    ways = [bool(wanted.ids), wanted.all, wanted.where is not None]
-    if sum(ways) != 1 or len(wanted.ids) > MOST_AT_ONCE:
+    body = await read_json(request, DeadRequest, limit=1024 * 1024)
+    ways = [bool(body.ids), body.all, body.where is not None]
+    if sum(ways) != 1 or len(body.ids) > MOST_AT_ONCE:
         raise invalid([Fault("/ids", "out-of-range", f"give 1 to {MOST_AT_ONCE} ids, or where, or all=true")])
-    if any(not 0 < number < 2**63 for number in wanted.ids):
+    if any(not 0 < number < 2**63 for number in body.ids):
         raise invalid([Fault("/ids", "out-of-range", "an id is a positive number")])
-    time_of(wanted.before, "before")
-    return services, caller, wanted
+    time_of(body.before, "before")
+    return services, caller, body
 
 
-async def _counted(services: Services, caller: Caller, wanted: DeadRequest) -> DeadCount:
+async def _counted(services: Services, caller: Caller, body: DeadRequest) -> DeadCount:
     async with services.database.tenant(caller.tenant_id) as connection:
         now = await reading.database_now(connection)
-    ids = await _chosen(services, caller, wanted, MOST_COUNTED + 1)
+    ids = await _chosen(services, caller, body, MOST_COUNTED + 1)
     return DeadCount(
         count=min(len(ids), MOST_COUNTED), or_more=len(ids) > MOST_COUNTED, ids=ids[-MOST_AT_ONCE:], at=now
     )
 
 
-async def _chosen(services: Services, caller: Caller, wanted: DeadRequest, at_most: int) -> list[int]:
-    if wanted.ids:
-        return sorted(set(wanted.ids))
+async def _chosen(services: Services, caller: Caller, body: DeadRequest, at_most: int) -> list[int]:
+    if body.ids:
+        return sorted(set(body.ids))
     async with services.database.tenant(caller.tenant_id) as connection:
-        meant = await _filter(connection, caller.tenant_id, wanted.where or DeadWhere(), "/where")
-        before = time_of(wanted.before, "before")
+        meant = await _filter(connection, caller.tenant_id, body.where or DeadWhere(), "/where")
+        before = time_of(body.before, "before")
         if before is not None and (meant.until is None or before < meant.until):
             meant = replace(meant, until=before)
         return await dead_letters.find_dead(connection, caller.tenant_id, meant, at_most=at_most)

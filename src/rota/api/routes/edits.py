@@ -47,10 +47,10 @@ async def edit_task(request: Request, task: str) -> Response:
         known = await known_task(connection, number, caller.tenant_id)
     if known is None:
         raise not_found()  # before the body is read: another tenant's task is not found, as an unknown one
-    wanted = await read_json(request, EditRequest, limit=_SMALL_BODY)
-    version = _version(request, wanted, number)
+    body = await read_json(request, EditRequest, limit=_SMALL_BODY)
+    version = _version(request, body, number)
     movable = Movable(known.shape, known.isolation, known.unplaceable_waits)
-    change = await _checked(services, caller, wanted, movable)
+    change = await _checked(services, caller, body, movable)
     edited = await _edit(services, caller, number, change, version)
     _tell(services, number, edited)
     return answer(await task_answer(services, caller, number))
@@ -70,13 +70,13 @@ def _version(request: Request, body: EditRequest, number: int) -> int:
     return body.version
 
 
-async def _checked(services: Services, caller: Caller, wanted: EditRequest, task: Movable) -> Edit:
+async def _checked(services: Services, caller: Caller, body: EditRequest, task: Movable) -> Edit:
     faults = FaultList()
-    change = edit_of(wanted, task, services.facts.of(caller), faults)
+    change = edit_of(body, task, services.facts.of(caller), faults)
     # A pool or lane may have been made a moment ago.
     if not MAYBE_STALE.isdisjoint(fault.code for fault in faults.faults) and await services.facts.reread():
         faults = FaultList()
-        change = edit_of(wanted, task, services.facts.of(caller), faults)
+        change = edit_of(body, task, services.facts.of(caller), faults)
     if faults.faults:
         raise invalid(faults.faults)
     return change
@@ -141,11 +141,11 @@ async def extend_task(request: Request, task: str) -> Response:
     async with services.database.tenant(caller.tenant_id) as connection:
         if not await reading.known_tasks(connection, [number], caller.tenant_id):
             raise not_found()  # before the body is read: another tenant's task is not found, as an unknown one
-    wanted = await read_json(request, ExtendRequest, limit=_SMALL_BODY)
-    if (wanted.by is None) == (wanted.cap is None):
+    body = await read_json(request, ExtendRequest, limit=_SMALL_BODY)
+    if (body.by is None) == (body.cap is None):
         raise invalid([Fault("", "invalid-value", "give exactly one of by and cap")])
-    field = "by" if wanted.by is not None else "cap"
-    amount_ms = _milliseconds(field, wanted.by if wanted.by is not None else wanted.cap)
+    field = "by" if body.by is not None else "cap"
+    amount_ms = _milliseconds(field, body.by if body.by is not None else body.cap)
     longest_seconds = caller.plan.longest_cap_seconds
     try:
         async with services.database.engine() as connection:

@@ -47,54 +47,52 @@ async def do_once(request: Request) -> Response:
     client has it.
     """
     services, caller = await authorise(request, Scope.WRITE)
-    wanted = await read_json(request, OnceRequest, limit=_MOST_BODY_BYTES)
-    result = bytes(wanted.result)
-    lease_ms = _check(wanted, result)
+    body = await read_json(request, OnceRequest, limit=_MOST_BODY_BYTES)
+    result = bytes(body.result)
+    lease_ms = _check(body, result)
     async with services.database.engine() as connection:
-        if wanted.release:
-            released = await once.give_up(connection, caller.tenant_id, wanted.key, wanted.claim or "")
-            return answer(only(OnceDocument, key=wanted.key, released=released))
+        if body.release:
+            released = await once.give_up(connection, caller.tenant_id, body.key, body.claim or "")
+            return answer(only(OnceDocument, key=body.key, released=released))
         if result:
-            found = await once.record(connection, caller.tenant_id, wanted.key, wanted.claim, result.decode())
+            found = await once.record(connection, caller.tenant_id, body.key, body.claim, result.decode())
         else:
-            claim = wanted.claim or secrets.token_hex(16)
-            found = await once.claim(connection, caller.tenant_id, wanted.key, Claimant(claim, lease_ms))
+            claim = body.claim or secrets.token_hex(16)
+            found = await once.claim(connection, caller.tenant_id, body.key, Claimant(claim, lease_ms))
     match found:
         case First() if result:
-            return answer(only(OnceDocument, key=wanted.key, first=True, done=True, result=wanted.result), 201)
+            return answer(only(OnceDocument, key=body.key, first=True, done=True, result=body.result), 201)
         case First():
             lease_seconds = lease_ms / 1000
-            claimed = only(
-                OnceDocument, key=wanted.key, first=True, done=False, claim=claim, lease_seconds=lease_seconds
-            )
+            claimed = only(OnceDocument, key=body.key, first=True, done=False, claim=claim, lease_seconds=lease_seconds)
             return answer(claimed, 201)
         case Done():
             result_before = raw_json(found.result)
-            return answer(only(OnceDocument, key=wanted.key, first=False, done=True, result=result_before))
-        case Taken() if result and wanted.claim is not None:
-            raise conflict("claim-lost", f"the claim on {wanted.key[:80]!r} lapsed, and another has it now")
+            return answer(only(OnceDocument, key=body.key, first=False, done=True, result=result_before))
+        case Taken() if result and body.claim is not None:
+            raise conflict("claim-lost", f"the claim on {body.key[:80]!r} lapsed, and another has it now")
         case Taken():
             raise Problem(
                 "once-claimed",
                 status=409,
                 title="Conflict",
                 retry_after_seconds=found.retry_after_seconds,
-                detail=f"another is doing {wanted.key[:80]!r} right now; ask again",
+                detail=f"another is doing {body.key[:80]!r} right now; ask again",
             )
 
 
-def _check(wanted: OnceRequest, result: bytes) -> int:
-    faults = _key_faults(wanted.key)
-    if wanted.claim is not None and not 1 <= len(wanted.claim) <= 200:
+def _check(body: OnceRequest, result: bytes) -> int:
+    faults = _key_faults(body.key)
+    if body.claim is not None and not 1 <= len(body.claim) <= 200:
         faults.append(Fault("/claim", "out-of-range", "a claim has 1 to 200 characters"))
     if len(result) > MOST_RESULT_BYTES:
         why = f"the result has {len(result)} bytes of JSON; at most {MOST_RESULT_BYTES} are kept"
         faults.append(Fault("/result", "too-large", why))
-    if wanted.release and (result or wanted.claim is None):
+    if body.release and (result or body.claim is None):
         faults.append(Fault("/release", "invalid-value", "a release names its claim and has no result"))
     lease_ms = 0
     try:
-        lease_ms = milliseconds_of(wanted.lease)
+        lease_ms = milliseconds_of(body.lease)
         if not _LEASE_MS[0] <= lease_ms <= _LEASE_MS[1]:
             faults.append(Fault("/lease", "out-of-range", "a lease is from 1s to 24h"))
     except ValueError as error:

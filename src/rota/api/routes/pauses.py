@@ -101,9 +101,9 @@ async def release_task(request: Request, task: str) -> Response:
 async def hold_tasks(request: Request) -> Response:
     """Holds waiting tasks; the others are refused with their state."""
     services, caller = await authorise(request, Scope.WRITE)
-    wanted = await read_json(request, HoldManyRequest, limit=_SMALL_BODY)
-    ids = checked_ids(wanted.ids)
-    await hold(services, caller, ids, wanted.reason)
+    body = await read_json(request, HoldManyRequest, limit=_SMALL_BODY)
+    ids = checked_ids(body.ids)
+    await hold(services, caller, ids, body.reason)
     held, refused = await _many(services, caller, ids, frozenset({State.PAUSED}))
     return answer(HoldAnswer(held=held, released=LEFT_OUT, refused=refused))
 
@@ -113,8 +113,8 @@ async def hold_tasks(request: Request) -> Response:
 async def release_tasks(request: Request) -> Response:
     """Releases held tasks; ended and unknown ones are refused."""
     services, caller = await authorise(request, Scope.WRITE)
-    wanted = await read_json(request, ReleaseManyRequest, limit=_SMALL_BODY)
-    ids = checked_ids(wanted.ids)
+    body = await read_json(request, ReleaseManyRequest, limit=_SMALL_BODY)
+    ids = checked_ids(body.ids)
     now = frozenset(await release(services, caller, ids))
     released, refused = await _many(services, caller, ids, frozenset(State) - {State.PAUSED}, now)
     return answer(HoldAnswer(held=LEFT_OUT, released=released, refused=refused))

@@ -68,14 +68,14 @@ async def get_pool(request: Request, name: str) -> Response:
 async def add_pool(request: Request) -> Response:
     """Makes a pool. Workers can join it and tasks name it within a few seconds."""
     services, caller = await authorise(request, Scope.ADMIN)
-    wanted = await read_json(request, PoolRequest, limit=_LIMIT)
+    body = await read_json(request, PoolRequest, limit=_LIMIT)
     faults = FaultList()
-    check_name(wanted.name, faults)
-    pool = _changed(PoolRule(0, wanted.name), wanted, faults)
+    check_name(body.name, faults)
+    pool = _changed(PoolRule(0, body.name), body, faults)
     async with services.database.engine() as connection:
         made = await catalogue.add_pool(connection, pool)
         if made is None:
-            raise conflict("pool-exists", f"there is a pool {wanted.name} already")
+            raise conflict("pool-exists", f"there is a pool {body.name} already")
         await audit(connection, caller, "pool.add", made.name)
     return answer(pool_of(made), 201)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 
-import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
@@ -16,8 +15,8 @@ from rota.admit.admission import artifacts_of
 from rota.api.answers import answer, instant
 from rota.api.described import IF_MATCH, LIMIT, TEXT, Parameter, described, read_query, whole
 from rota.api.requests import if_match, limit_of, read_json, whole_number
+from rota.api.schedule_answers import occurrence_of, schedule_of
 from rota.api.services import Services, authorise, tell_cancelled
-from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.schedules import (
     Backfilled,
     NextRuns,
@@ -26,7 +25,6 @@ from rota.model.answers.schedules import (
     ScheduleDocument,
     SchedulePage,
 )
-from rota.model.artifact import identity
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
 from rota.model.schedule.checks import NAME, applied, check_name, given_instant
 from rota.model.schedule.request import BackfillRequest, ScheduleRequest
@@ -103,7 +101,7 @@ async def list_schedules(request: Request) -> Response:
         rows = await schedules.list_schedules(connection, caller.tenant_id, after=after, limit=limit + 1)
     more = len(rows) > limit
     return answer(
-        SchedulePage(schedules=[_schedule(one) for one in rows[:limit]], next=rows[limit - 1].name if more else None)
+        SchedulePage(schedules=[schedule_of(one) for one in rows[:limit]], next=rows[limit - 1].name if more else None)
     )
 
 
@@ -137,9 +135,9 @@ async def edit_schedule(request: Request, name: str) -> Response:
         if faults.faults:
             raise invalid(faults.faults[:100])
         artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
-    async with _held(services, caller, name) as held:
-        owner_edits.check_version(held.schedule, version)
-        changed = await owner_edits.edit(held.connection, held.schedule, body, held.now, artifacts)
+    async with _locked(services, caller, name) as locked:
+        owner_edits.check_version(locked.schedule, version)
+        changed = await owner_edits.edit(locked.connection, locked.schedule, body, locked.now, artifacts)
     await _audit(services, caller, "schedule.edit", name)
     services.ticker.changed()
     return _answer(changed)
@@ -150,11 +148,11 @@ async def edit_schedule(request: Request, name: str) -> Response:
 async def remove_schedule(request: Request, name: str) -> Response:
     """Removes a schedule and its history. Its tasks stay, and go on."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _held(services, caller, name) as held:
-        await schedules.delete_schedule(held.connection, held.schedule)
+    async with _locked(services, caller, name) as locked:
+        await schedules.delete_schedule(locked.connection, locked.schedule)
     await _audit(services, caller, "schedule.remove", name)
     async with services.database.engine() as connection:
-        while await schedules.delete_history(connection, held.schedule.id, limit=_FORGOTTEN_AT_ONCE):
+        while await schedules.delete_history(connection, locked.schedule.id, limit=_FORGOTTEN_AT_ONCE):
             continue
     return Response(status_code=204)
 
@@ -164,8 +162,8 @@ async def remove_schedule(request: Request, name: str) -> Response:
 async def pause_schedule(request: Request, name: str) -> Response:
     """Pauses a schedule. Instants that pass until it is resumed are skipped."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _held(services, caller, name) as held:
-        changed = await owner_edits.pause(held.connection, held.schedule)
+    async with _locked(services, caller, name) as locked:
+        changed = await owner_edits.pause(locked.connection, locked.schedule)
     await _audit(services, caller, "schedule.pause", name)
     return _answer(changed)
 
@@ -175,8 +173,8 @@ async def pause_schedule(request: Request, name: str) -> Response:
 async def resume_schedule(request: Request, name: str) -> Response:
     """Resumes a schedule with its next instant."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _held(services, caller, name) as held:
-        changed = await owner_edits.resume(held.connection, held.schedule, held.now)
+    async with _locked(services, caller, name) as locked:
+        changed = await owner_edits.resume(locked.connection, locked.schedule, locked.now)
     await _audit(services, caller, "schedule.resume", name)
     services.ticker.changed()
     return _answer(changed)
@@ -187,8 +185,8 @@ async def resume_schedule(request: Request, name: str) -> Response:
 async def skip_next_run(request: Request, name: str) -> Response:
     """Skips the next instant; the skip is in the history."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _held(services, caller, name) as held:
-        changed = await owner_edits.skip_next(held.connection, held.schedule, caller.user)
+    async with _locked(services, caller, name) as locked:
+        changed = await owner_edits.skip_next(locked.connection, locked.schedule, caller.user)
     await _audit(services, caller, "schedule.skip-next", name)
     return _answer(changed)
 
@@ -198,11 +196,11 @@ async def skip_next_run(request: Request, name: str) -> Response:
 async def run_schedule(request: Request, name: str) -> Response:
     """Starts a run now, besides those of the rule. The overlap policy may skip it: 200 with the reason."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _held(services, caller, name) as held:
-        occurrence, made = await owner_edits.run_now(held.connection, services.runs, held.schedule, held.now)
+    async with _locked(services, caller, name) as locked:
+        occurrence, made = await owner_edits.run_now(locked.connection, services.runs, locked.schedule, locked.now)
     _told(services, made)
     await _audit(services, caller, "schedule.run", name)
-    return answer(_occurrence(occurrence), 201 if occurrence.tasks is not None else 200)
+    return answer(occurrence_of(occurrence), 201 if occurrence.tasks is not None else 200)
 
 
 @router.post("/{name}/backfill", status_code=201)
@@ -212,19 +210,19 @@ async def backfill_schedule(request: Request, name: str) -> Response:
     services, caller = await authorise(request, Scope.WRITE)
     body = await read_json(request, BackfillRequest, limit=_SMALL_BODY)
     faults = FaultList()
-    async with _held(services, caller, name) as held:
-        zone = held.schedule.rule.zone
+    async with _locked(services, caller, name) as locked:
+        zone = locked.schedule.rule.zone
         start, end = given_instant("from", body.from_, zone, faults), given_instant("to", body.to, zone, faults)
         if start is not None and end is not None and not start < end:
             faults.add("to", "inconsistent-times", f"{body.to[:60]!r} does not come after from, {body.from_[:60]!r}")
         if start is None or end is None or faults.faults:
             raise invalid(faults.faults)
         done = await owner_edits.backfill(
-            held.connection, services.runs, held.schedule, start=max(start, EARLIEST), end=end, now=held.now
+            locked.connection, services.runs, locked.schedule, start=max(start, EARLIEST), end=end, now=locked.now
         )
     _told(services, done.made)
     await _audit(services, caller, "schedule.backfill", name)
-    made = [_occurrence(one) for one in done.made.occurrences]
+    made = [occurrence_of(one) for one in done.made.occurrences]
     return answer(Backfilled(occurrences=made, already=list(done.already)), 201)
 
 
@@ -265,7 +263,7 @@ async def list_occurrences(request: Request, name: str) -> Response:
         rows = await schedules.list_occurrences(connection, one.id, before=before, limit=limit + 1)
         states = await latest_states(connection, _looked_at(rows[:limit]), caller.tenant_id)
     more = instant(rows[limit - 1].instant) if len(rows) > limit else None
-    occurrences = [_occurrence(row, _status(row, states)) for row in rows[:limit]]
+    occurrences = [occurrence_of(row, _status(row, states)) for row in rows[:limit]]
     return answer(OccurrencePage(occurrences=occurrences, next=more))
 
 
@@ -288,14 +286,14 @@ def _status(row: Occurrence, states: Mapping[int, State]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Locked:
     connection: AnyConnection
     schedule: Schedule
     now: datetime
 
 
 @asynccontextmanager
-async def _held(services: Services, caller: Caller, name: str) -> AsyncIterator[_Held]:
+async def _locked(services: Services, caller: Caller, name: str) -> AsyncIterator[_Locked]:
     """The schedule, locked until the block ends; with the engine's rights, because no tenant may copy runs."""
     _checked(name)
     async with services.database.engine() as connection:
@@ -303,7 +301,7 @@ async def _held(services: Services, caller: Caller, name: str) -> AsyncIterator[
             one = await schedules.read_schedule(connection, caller.tenant_id, name, lock=True)
             if one is None:
                 raise not_found("schedule")
-            yield _Held(connection, one, await schedules.transaction_time(connection))
+            yield _Locked(connection, one, await schedules.transaction_time(connection))
 
 
 async def _read(services: Services, caller: Caller, name: str) -> Schedule:
@@ -362,55 +360,6 @@ def _ahead(one: Schedule, amount: int) -> list[datetime]:
 
 
 def _answer(one: Schedule, status: int = 200) -> Response:
-    response = answer(_schedule(one), status)
+    response = answer(schedule_of(one), status)
     response.headers["etag"] = f'"{one.version}"'
     return response
-
-
-def _schedule(one: Schedule) -> ScheduleDocument:
-    work = msgspec.json.decode(one.request)
-    tasks = work["tasks"]
-    for task in tasks:
-        if "env" in task:  # values may be private
-            task["env"] = sorted(task["env"])
-    state = "paused" if one.paused else "ended" if one.next_at is None else "active"
-    return ScheduleDocument(
-        id=one.id,
-        name=one.name,
-        state=state,
-        rule={one.rule.kind.value: one.rule.text},
-        zone=one.rule.zone,
-        anchor=one.rule.anchor,
-        next_at=one.next_at,
-        missed=one.missed.value,
-        missed_limit=one.missed_limit,
-        overlap=one.overlap.value,
-        jitter_seconds=one.jitter_ms / 1000,
-        at_most=one.at_most,
-        ends_at=one.ends_at,
-        max_runs=one.max_runs,
-        runs=one.runs,
-        paused=one.paused,
-        last_tasks=list(one.last_tasks),
-        last_graph=one.last_graph,
-        user=one.user,
-        version=one.version,
-        created_at=one.created_at,
-        changed_at=one.changed_at,
-        tasks=tasks,
-        graph=work.get("graph"),
-        artifacts=[identity(digest) for digest in one.artifacts],
-    )
-
-
-def _occurrence(one: Occurrence, status: str | None = LEFT_OUT) -> OccurrenceDocument:
-    return OccurrenceDocument(
-        instant=one.instant,
-        until=one.until,
-        trigger=one.trigger.label,
-        tasks=None if one.tasks is None else list(one.tasks),
-        graph=one.graph,
-        status=status,
-        skipped=one.reason,
-        at=one.at,
-    )

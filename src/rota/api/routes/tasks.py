@@ -247,9 +247,9 @@ async def task_answer(services: Services, caller: Caller, number: int) -> TaskDo
 async def wait_for_tasks(request: Request) -> Response:
     """Answers when all the tasks have ended, or when the time is up, with those that have ended."""
     services, caller = await authorise(request, Scope.READ)
-    wanted = await read_json(request, WaitRequest, limit=_SMALL_BODY)
-    ids = checked_ids(wanted.ids)
-    if not 0 <= wanted.timeout <= MOST_WAIT_SECONDS:
+    body = await read_json(request, WaitRequest, limit=_SMALL_BODY)
+    ids = checked_ids(body.ids)
+    if not 0 <= body.timeout <= MOST_WAIT_SECONDS:
         raise invalid([Fault("/timeout", "out-of-range", f"from 0 to {MOST_WAIT_SECONDS} seconds")])
     with services.waiting.waiter(ids) as waiter:
         ended = await _outcomes(services, caller, ids)
@@ -260,7 +260,7 @@ async def wait_for_tasks(request: Request) -> Response:
                 raise not_found()
             for document in ended:
                 waiter.ended(document.id)
-            if await waiter.until_all_ended(wanted.timeout) or len(waiter.left) < len(ids) - len(ended):
+            if await waiter.until_all_ended(body.timeout) or len(waiter.left) < len(ids) - len(ended):
                 ended = await _outcomes(services, caller, ids)
     return answer(WaitAnswer(ended=ended, pending=len(ids) - len(ended)))
 
@@ -318,8 +318,8 @@ async def cancel_task(request: Request, task: str) -> Response:
 async def cancel_tasks(request: Request) -> Response:
     """Cancels many tasks; ended and unknown ones are refused."""
     services, caller = await authorise(request, Scope.WRITE)
-    wanted = await read_json(request, IdsRequest, limit=_SMALL_BODY)
-    return answer(await cancel_many(services, caller, checked_ids(wanted.ids)))
+    body = await read_json(request, IdsRequest, limit=_SMALL_BODY)
+    return answer(await cancel_many(services, caller, checked_ids(body.ids)))
 
 
 async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> CancelManyAnswer:

@@ -38,7 +38,7 @@ class _Attempt:
     holder: Holder
 
 
-async def _held(request: Request, task: str, attempt: str) -> _Attempt:
+async def _attempt(request: Request, task: str, attempt: str) -> _Attempt:
     services, _ = await authorise(request, Scope.WORK)
     numbers = (task, attempt, request.headers.get("x-rota-boot", ""))
     if any(not text.isascii() or not text.isdigit() or len(text) > 19 for text in numbers):
@@ -57,17 +57,17 @@ async def _held(request: Request, task: str, attempt: str) -> _Attempt:
 @described(BYTES, also=PARTIAL)
 async def download_task_artifact(request: Request, task: str, attempt: str, artifact: str) -> Response:
     """The bytes of an artifact of the task, by its whole digest."""
-    held = await _held(request, task, attempt)
+    running = await _attempt(request, task, attempt)
     read_query(request)
     digest = digest_of(artifact)
     if digest is None:
         raise not_found("artifact")
-    async with held.services.database.engine() as connection:
-        found = await rows.named_artifact(connection, task=held.task, tenant=held.holder.tenant, digest=digest)
+    async with running.services.database.engine() as connection:
+        found = await rows.named_artifact(connection, task=running.task, tenant=running.holder.tenant, digest=digest)
     if found is None:
         raise not_found("artifact")
     content = Content(found.object_key, found.sha256, found.size_bytes, found.name)
-    return await content_response(request, held.services.artifacts, content)
+    return await content_response(request, running.services.artifacts, content)
 
 
 @router.put("/objects/{purpose}", status_code=201)
@@ -84,18 +84,18 @@ async def store_object(request: Request, task: str, attempt: str, purpose: str) 
 
     With a checkpoint, `damaged` lists earlier ones that are of no use, and are removed.
     """
-    held = await _held(request, task, attempt)
+    running = await _attempt(request, task, attempt)
     read_query(request)
     chosen = _purpose(purpose)
     name = request.query_params.get("name", "")
     fault = path_fault(name)
     if fault is not None:
         raise invalid([Fault("/name", "invalid-path", fault)])
-    stored = await held.services.artifacts.store(
-        held.holder,
+    stored = await running.services.artifacts.store(
+        running.holder,
         body_stream(request),
-        task=held.task,
-        attempt=held.number,
+        task=running.task,
+        attempt=running.number,
         purpose=chosen,
         name=name,
         expected=expected_of(request),
@@ -108,12 +108,14 @@ async def store_object(request: Request, task: str, attempt: str, purpose: str) 
 @described(StoredObjectList, query=(Parameter("purpose", one_of(*Purpose), "Only objects for this purpose."),))
 async def list_objects(request: Request, task: str, attempt: str) -> Response:
     """The objects of this and earlier attempts of the task, newest first."""
-    held = await _held(request, task, attempt)
+    running = await _attempt(request, task, attempt)
     read_query(request)
     asked = request.query_params.get("purpose")
     chosen = None if asked is None else _purpose(asked)
-    async with held.services.database.engine() as connection:
-        found = await rows.list_attempt_objects(connection, task=held.task, tenant=held.holder.tenant, purpose=chosen)
+    async with running.services.database.engine() as connection:
+        found = await rows.list_attempt_objects(
+            connection, task=running.task, tenant=running.holder.tenant, purpose=chosen
+        )
     return answer(StoredObjectList([_object(one) for one in found]))
 
 
@@ -121,34 +123,34 @@ async def list_objects(request: Request, task: str, attempt: str) -> Response:
 @described(BYTES, also=PARTIAL)
 async def download_object(request: Request, task: str, attempt: str, number: str) -> Response:
     """The bytes of an object of the task."""
-    held = await _held(request, task, attempt)
+    running = await _attempt(request, task, attempt)
     read_query(request)
     if not number.isascii() or not number.isdigit() or len(number) > 18:
         raise not_found("object")
-    async with held.services.database.engine() as connection:
+    async with running.services.database.engine() as connection:
         found = await rows.find_attempt_object(
-            connection, task=held.task, tenant=held.holder.tenant, number=int(number)
+            connection, task=running.task, tenant=running.holder.tenant, number=int(number)
         )
     if found is None:
         raise not_found("object")
     stored, key = found
     content = Content(key, stored.sha256, stored.size_bytes, stored.name, advice="")
-    return await content_response(request, held.services.artifacts, content)
+    return await content_response(request, running.services.artifacts, content)
 
 
 @router.post("/stages", status_code=204)
 @described(None, body=StageDone)
 async def record_stage(request: Request, task: str, attempt: str) -> Response:
     """Records a finished stage as an event. The same stage again changes nothing."""
-    held = await _held(request, task, attempt)
+    running = await _attempt(request, task, attempt)
     read_query(request)
     stage = await read_json(request, StageDone, limit=_STAGE_BYTES)
     fault = stage_fault(stage)
     if fault is not None:
         raise invalid([Fault("", "out-of-range", fault)])
-    async with held.services.database.engine() as connection:
+    async with running.services.database.engine() as connection:
         await progress.record_stage(
-            connection, task=held.task, attempt=held.number, tenant=held.holder.tenant, stage=stage
+            connection, task=running.task, attempt=running.number, tenant=running.holder.tenant, stage=stage
         )
     return Response(status_code=204)
 
