@@ -15,7 +15,7 @@ from rota.model.resources import Resources
 from rota.model.secret import Secret
 from rota.model.task import Kind
 from rota.store import secrets
-from rota.store.envelope import Place, seal
+from rota.store.envelope import SecretName, seal
 from rota.store.key_file import KeyFile, ensure_key_file
 from tests.dispatch.leading import Leading
 from tests.store.rows import add_tenant
@@ -37,9 +37,9 @@ async def test_a_batch_is_resolved_for_each_tenant_apart_and_names_what_is_missi
     rows, pool = leading.rows, leading.pool
     other = await add_tenant(rows.connection)
     for tenant, name in ((rows.tenant, "A"), (rows.tenant, "B"), (other, "A")):
-        place = Place(tenant, name)
-        sealed = seal(keys.keyring(), place, f"{name} of {tenant}", os.urandom)
-        await secrets.save_secret(rows.connection, place, sealed, "ann")
+        secret_name = SecretName(tenant, name)
+        sealed = seal(keys.keyring(), secret_name, f"{name} of {tenant}", os.urandom)
+        await secrets.save_secret(rows.connection, secret_name, sealed, "ann")
     tasks = [
         (1, rows.tenant, _spec("A", "B")),
         (2, other, _spec("A")),
@@ -64,8 +64,10 @@ async def test_a_batch_is_resolved_for_each_tenant_apart_and_names_what_is_missi
 async def test_a_lost_connection_is_waited_for_and_then_resolved(leading: Leading, keys: KeyFile) -> None:
     rows, pool = leading.rows, leading.pool
     pool.secret_keys = keys
-    place = Place(rows.tenant, "KEPT")
-    await secrets.save_secret(rows.connection, place, seal(keys.keyring(), place, "the value", os.urandom), "ann")
+    secret_name = SecretName(rows.tenant, "KEPT")
+    await secrets.save_secret(
+        rows.connection, secret_name, seal(keys.keyring(), secret_name, "the value", os.urandom), "ann"
+    )
     backend = (await leading.connection.get()).get_server_pid()
     await rows.connection.execute("select pg_terminate_backend($1, 5000)", backend)
     resolving = asyncio.create_task(resolve(pool, leading.connection, [(1, rows.tenant, _spec("KEPT"))]))

@@ -13,13 +13,13 @@ import pytest
 
 from rota.settings import SettingsError
 from rota.store import secrets
-from rota.store.envelope import CantOpen, Keyring, Place, Sealed, new_key_text, parse_keys, rewrap, seal, unseal
+from rota.store.envelope import CantOpen, Keyring, Sealed, SecretName, new_key_text, parse_keys, rewrap, seal, unseal
 from rota.store.key_file import KeyFile, ensure_key_file, open_key_file
 from tests.store.plans.explained import Explained
 from tests.store.rows import Rows, add_tenant
 
 VALUE = "correct horse battery staple"
-HERE = Place(1, "TOKEN")
+HERE = SecretName(1, "TOKEN")
 
 
 def _keys(*texts: str) -> Keyring:
@@ -34,7 +34,7 @@ def test_what_is_sealed_for_a_place_opens_there_and_nowhere_else() -> None:
     sealed = seal(keys, HERE, VALUE, os.urandom)
     assert unseal(keys, HERE, sealed) == VALUE
     assert VALUE.encode() not in sealed.ciphertext + sealed.wrapped_key
-    for elsewhere in (Place(2, "TOKEN"), Place(1, "OTHER"), Place(11, "TOKEN")):
+    for elsewhere in (SecretName(2, "TOKEN"), SecretName(1, "OTHER"), SecretName(11, "TOKEN")):
         with pytest.raises(CantOpen, match="moved"):
             unseal(keys, elsewhere, sealed)
 
@@ -143,34 +143,36 @@ def test_a_changed_key_file_is_read_again_and_a_broken_one_changes_nothing(tmp_p
 # ---- rows ----------------------------------------------------------------------------------------------------------
 
 
-async def _save(rows: Rows, place: Place, value: str, keys: Keyring) -> None:
-    async with rows.database.tenant(place.tenant) as connection:
-        await secrets.save_secret(connection, place, seal(keys, place, value, os.urandom), "ann")
+async def _save(rows: Rows, secret_name: SecretName, value: str, keys: Keyring) -> None:
+    async with rows.database.tenant(secret_name.tenant) as connection:
+        await secrets.save_secret(connection, secret_name, seal(keys, secret_name, value, os.urandom), "ann")
 
 
 async def test_a_new_value_raises_the_version_and_keeps_who_made_it(rows: Rows) -> None:
-    place, keys = Place(rows.tenant, "TOKEN"), _keys(OLD)
+    secret_name, keys = SecretName(rows.tenant, "TOKEN"), _keys(OLD)
     for user, value in (("ann", "first value"), ("bob", "second value")):
-        async with rows.database.tenant(place.tenant) as connection:
-            row = await secrets.save_secret(connection, place, seal(keys, place, value, os.urandom), user)
+        async with rows.database.tenant(secret_name.tenant) as connection:
+            row = await secrets.save_secret(connection, secret_name, seal(keys, secret_name, value, os.urandom), user)
     assert (row.version, row.created_by, row.changed_by) == (2, "ann", "bob")
-    found = await secrets.read_sealed(rows.connection, [place, Place(rows.tenant, "NONE")])
-    assert {one: unseal(keys, one, sealed) for one, sealed in found.items()} == {place: "second value"}
+    found = await secrets.read_sealed(rows.connection, [secret_name, SecretName(rows.tenant, "NONE")])
+    assert {one: unseal(keys, one, sealed) for one, sealed in found.items()} == {secret_name: "second value"}
 
 
 async def test_all_tenants_secrets_are_rewrapped_and_one_set_meanwhile_is_left_alone(rows: Rows) -> None:
-    places = [Place(tenant, f"S{n}") for tenant in (rows.tenant, await add_tenant(rows.connection)) for n in range(3)]
-    for place in places:
-        await _save(rows, place, f"value of {place.name} of {place.tenant}", _keys(OLD))
+    secret_names = [
+        SecretName(tenant, f"S{n}") for tenant in (rows.tenant, await add_tenant(rows.connection)) for n in range(3)
+    ]
+    for secret_name in secret_names:
+        await _save(rows, secret_name, f"value of {secret_name.name} of {secret_name.tenant}", _keys(OLD))
     both = _keys(NEW, OLD)
-    batch = await secrets.sealed_otherwise(rows.connection, both.first.id, after=Place(0, ""), limit=100)
-    mine = [(place, sealed) for place, sealed in batch if place in places]
-    await _save(rows, places[0], "set meanwhile", both)
+    batch = await secrets.sealed_otherwise(rows.connection, both.first.id, after=SecretName(0, ""), limit=100)
+    mine = [(secret_name, sealed) for secret_name, sealed in batch if secret_name in secret_names]
+    await _save(rows, secret_names[0], "set meanwhile", both)
     done = [await secrets.save_rewrapped(rows.connection, p, s, rewrap(both, p, s, os.urandom)) for p, s in mine]
     assert done == [False] + [True] * 5
-    found = await secrets.read_sealed(rows.connection, places)
-    values = {place: unseal(_keys(NEW), place, sealed) for place, sealed in found.items()}
-    assert values == {p: f"value of {p.name} of {p.tenant}" for p in places} | {places[0]: "set meanwhile"}
+    found = await secrets.read_sealed(rows.connection, secret_names)
+    values = {secret_name: unseal(_keys(NEW), secret_name, sealed) for secret_name, sealed in found.items()}
+    assert values == {p: f"value of {p.name} of {p.tenant}" for p in secret_names} | {secret_names[0]: "set meanwhile"}
 
 
 async def test_secrets_are_looked_up_by_their_key_alone(rows: Rows) -> None:
@@ -180,8 +182,8 @@ async def test_secrets_are_looked_up_by_their_key_alone(rows: Rows) -> None:
         rows.tenant,
     )
     looking = Explained(rows.connection)
-    places = [Place(rows.tenant, f"N{number}") for number in range(1, 50)]
-    assert len(await secrets.read_sealed(looking, places)) == len(places)  # type: ignore[arg-type]
+    secret_names = [SecretName(rows.tenant, f"N{number}") for number in range(1, 50)]
+    assert len(await secrets.read_sealed(looking, secret_names)) == len(secret_names)  # type: ignore[arg-type]
     assert {kind for kind, table, _ in looking.scans() if table == "secrets"} == {"Index Scan"}
     await rows.connection.execute("delete from secrets where tenant = $1", rows.tenant)
 
@@ -189,17 +191,17 @@ async def test_secrets_are_looked_up_by_their_key_alone(rows: Rows) -> None:
 async def test_a_tenants_connection_sees_its_own_names_and_no_cipher(rows: Rows) -> None:
     other = await add_tenant(rows.connection)
     for tenant in (rows.tenant, other):
-        await _save(rows, Place(tenant, "TOKEN"), VALUE, _keys(OLD))
+        await _save(rows, SecretName(tenant, "TOKEN"), VALUE, _keys(OLD))
     async with rows.database.tenant(rows.tenant) as connection:
         owners = {row[0] for row in await connection.fetch("select tenant from secrets")}
         assert await connection.execute("delete from secrets where name = 'TOKEN'") == "DELETE 1"
     assert owners == {rows.tenant}
-    assert len(await secrets.read_sealed(rows.connection, [Place(other, "TOKEN")])) == 1
+    assert len(await secrets.read_sealed(rows.connection, [SecretName(other, "TOKEN")])) == 1
     for statement in ("select ciphertext from secrets", "select wrapped_key from secrets", "select * from secrets"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with rows.database.tenant(rows.tenant) as connection:
                 await connection.execute(statement)
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
         async with rows.database.tenant(rows.tenant) as connection:
-            place = Place(other, "PLANTED")
-            await secrets.save_secret(connection, place, seal(_keys(OLD), place, VALUE, os.urandom), "eve")
+            secret_name = SecretName(other, "PLANTED")
+            await secrets.save_secret(connection, secret_name, seal(_keys(OLD), secret_name, VALUE, os.urandom), "eve")

@@ -212,7 +212,7 @@ class _Forecast:
         return sorted(late, key=lambda task: (task.start_by_us, task.id))
 
     def _fill(self, space: _Space, queues: dict[int, deque[ReadyTask]], at_us: int) -> None:
-        for shape in sorted(queues, key=lambda one: queues[one][0].start_by_us):
+        for shape in sorted(queues, key=lambda shape: queues[shape][0].start_by_us):
             need, queue = self._state.needs[shape], queues[shape]
             if not _labelled(need, space.like):
                 continue

@@ -168,8 +168,8 @@ class _Waiting:
             return "no-nodes", "no node of the pool is connected", queue_position.UNKNOWN
         labelled = [node for node in here if _labelled(need, node)]
         if not labelled:
-            wanted = ", ".join(f"{name}={value}" for name, value in need.require)
-            return "no-such-label", f"no node has the labels it requires: {wanted}", queue_position.UNKNOWN
+            labels = ", ".join(f"{name}={value}" for name, value in need.require)
+            return "no-such-label", f"no node has the labels it requires: {labels}", queue_position.UNKNOWN
         could = [node for node in labelled if could_hold(need, node)]
         if not could:
             return "unplaceable", f"no node could ever hold it: {self._short(labelled)}", queue_position.UNKNOWN

@@ -16,7 +16,7 @@ from rota.dispatch.pool import PoolState
 from rota.dispatch.session import Session
 from rota.model.secret import Secret, names_in_spec
 from rota.store.database import CONNECTION_LOST
-from rota.store.envelope import CantOpen, Keyring, Place, Sealed, unseal
+from rota.store.envelope import CantOpen, Keyring, Sealed, SecretName, unseal
 from rota.store.secrets import read_sealed
 from rota.wire import Failure
 
@@ -38,20 +38,20 @@ async def resolve(
     pool: PoolState, connection: FencedConnection, tasks: Sequence[tuple[int, int, str]]
 ) -> dict[int, Resolved] | None:
     """By task, for (task, tenant, spec). Waits for the database as long as the lease lasts; None if it is over."""
-    wanted = {task: [Place(tenant, name) for name in names_in_spec(spec)] for task, tenant, spec in tasks}
-    places = list(dict.fromkeys(place for own in wanted.values() for place in own))
+    names = {task: [SecretName(tenant, name) for name in names_in_spec(spec)] for task, tenant, spec in tasks}
+    secret_names = list(dict.fromkeys(secret_name for own in names.values() for secret_name in own))
     keyring = None if pool.secret_keys is None else pool.secret_keys.keyring()
     while pool.lease.valid():
         try:
-            sealed = await read_sealed(await connection.get(), places)
+            sealed = await read_sealed(await connection.get(), secret_names)
         except CONNECTION_LOST as error:
             log.warning("cycle.secrets_wait", pool=pool.name, tasks=len(tasks), error=repr(error))
             connection.lost()
             pool.wakes.cycle.clear()
             await pool.wakes.cycle.wait()  # the slow poll sets it
             continue
-        opened = {place: _open(keyring, place, sealed.get(place)) for place in places}
-        return {task: _together([opened[place] for place in own]) for task, own in wanted.items()}
+        opened = {secret_name: _open(keyring, secret_name, sealed.get(secret_name)) for secret_name in secret_names}
+        return {task: _together([opened[secret_name] for secret_name in own]) for task, own in names.items()}
     return None
 
 
@@ -64,15 +64,15 @@ def refuse(resolved: Resolved, session: Session | None) -> Failure | None:
     return None
 
 
-def _open(keyring: Keyring | None, place: Place, sealed: Sealed | None) -> Secret | str:
+def _open(keyring: Keyring | None, secret_name: SecretName, sealed: Sealed | None) -> Secret | str:
     if sealed is None:
-        return f"the secret {place.name} is gone: it was removed after the task was submitted"
+        return f"the secret {secret_name.name} is gone: it was removed after the task was submitted"
     if keyring is None:
-        return f"the secret {place.name} can't be read: the server node has no master key (setting secrets_key)"
+        return f"the secret {secret_name.name} can't be read: the server node has no master key (setting secrets_key)"
     try:
-        return Secret(place.name, unseal(keyring, place, sealed))
+        return Secret(secret_name.name, unseal(keyring, secret_name, sealed))
     except CantOpen as error:
-        return f"the secret {place.name} can't be read: {error}"
+        return f"the secret {secret_name.name} can't be read: {error}"
 
 
 def _together(opened: list[Secret | str]) -> Resolved:

@@ -50,8 +50,8 @@ class Keyring:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Whose secret it is, and its name: what a sealed value is bound to."""
+class SecretName:
+    """A secret's tenant and name. A sealed value is bound to both."""
 
     tenant: int
     name: str
@@ -67,41 +67,41 @@ class Sealed:
     ciphertext: bytes
 
 
-def seal(keyring: Keyring, place: Place, value: str, random_bytes: RandomBytes) -> Sealed:
+def seal(keyring: Keyring, secret_name: SecretName, value: str, random_bytes: RandomBytes) -> Sealed:
     data_key = random_bytes(KEY_BYTES)
     nonce = random_bytes(_NONCE_BYTES)
-    ciphertext = nonce + AESGCM(data_key).encrypt(nonce, value.encode(), place.bound("value"))
-    return Sealed(keyring.first.id, _wrap(keyring.first, place, data_key, random_bytes), ciphertext)
+    ciphertext = nonce + AESGCM(data_key).encrypt(nonce, value.encode(), secret_name.bound("value"))
+    return Sealed(keyring.first.id, _wrap(keyring.first, secret_name, data_key, random_bytes), ciphertext)
 
 
-def unseal(keyring: Keyring, place: Place, sealed: Sealed) -> str:
-    data_key = _unwrap(keyring, place, sealed)
+def unseal(keyring: Keyring, secret_name: SecretName, sealed: Sealed) -> str:
+    data_key = _unwrap(keyring, secret_name, sealed)
     nonce, body = sealed.ciphertext[:_NONCE_BYTES], sealed.ciphertext[_NONCE_BYTES:]
     try:
-        return AESGCM(data_key).decrypt(nonce, body, place.bound("value")).decode()
+        return AESGCM(data_key).decrypt(nonce, body, secret_name.bound("value")).decode()
     except (InvalidTag, ValueError):
         raise CantOpen("its row in the database was changed or damaged") from None
 
 
-def rewrap(keyring: Keyring, place: Place, sealed: Sealed, random_bytes: RandomBytes) -> Sealed:
+def rewrap(keyring: Keyring, secret_name: SecretName, sealed: Sealed, random_bytes: RandomBytes) -> Sealed:
     """The same value under the first key."""
-    data_key = _unwrap(keyring, place, sealed)
-    return Sealed(keyring.first.id, _wrap(keyring.first, place, data_key, random_bytes), sealed.ciphertext)
+    data_key = _unwrap(keyring, secret_name, sealed)
+    return Sealed(keyring.first.id, _wrap(keyring.first, secret_name, data_key, random_bytes), sealed.ciphertext)
 
 
-def _wrap(key: MasterKey, place: Place, data_key: bytes, random_bytes: RandomBytes) -> bytes:
+def _wrap(key: MasterKey, secret_name: SecretName, data_key: bytes, random_bytes: RandomBytes) -> bytes:
     nonce = random_bytes(_NONCE_BYTES)
-    return nonce + key.cipher.encrypt(nonce, data_key, place.bound("key"))
+    return nonce + key.cipher.encrypt(nonce, data_key, secret_name.bound("key"))
 
 
-def _unwrap(keyring: Keyring, place: Place, sealed: Sealed) -> bytes:
+def _unwrap(keyring: Keyring, secret_name: SecretName, sealed: Sealed) -> bytes:
     key = keyring.find(sealed.key_id)
     if key is None:
         there = ", ".join(one.id for one in keyring.keys)
         raise CantOpen(f"it was encrypted with key {sealed.key_id}, and this server node has {there}")
     nonce, body = sealed.wrapped_key[:_NONCE_BYTES], sealed.wrapped_key[_NONCE_BYTES:]
     try:
-        return key.cipher.decrypt(nonce, body, place.bound("key"))
+        return key.cipher.decrypt(nonce, body, secret_name.bound("key"))
     except (InvalidTag, ValueError):
         raise CantOpen("its row in the database was changed, moved or damaged") from None
 

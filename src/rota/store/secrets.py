@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rota.store.database import AnyConnection
-from rota.store.envelope import Place, Sealed
+from rota.store.envelope import Sealed, SecretName
 from rota.store.statements import columns, sql
 
 
@@ -21,9 +21,15 @@ class SecretRow:
     changed_at: datetime
 
 
-async def save_secret(connection: AnyConnection, place: Place, sealed: Sealed, user: str) -> SecretRow:
+async def save_secret(connection: AnyConnection, secret_name: SecretName, sealed: Sealed, user: str) -> SecretRow:
     row = await connection.fetchrow(
-        sql("secrets/save_secret"), place.tenant, place.name, sealed.key_id, sealed.wrapped_key, sealed.ciphertext, user
+        sql("secrets/save_secret"),
+        secret_name.tenant,
+        secret_name.name,
+        sealed.key_id,
+        sealed.wrapped_key,
+        sealed.ciphertext,
+        user,
     )
     assert row is not None, "an upsert gives its row back"
     return SecretRow(*row)
@@ -34,8 +40,8 @@ async def list_secrets(connection: AnyConnection, tenant: int) -> list[SecretRow
     return [SecretRow(*row) for row in rows]
 
 
-async def remove_secret(connection: AnyConnection, place: Place) -> bool:
-    gone = await connection.fetchval(sql("secrets/remove_secret"), place.tenant, place.name)
+async def remove_secret(connection: AnyConnection, secret_name: SecretName) -> bool:
+    gone = await connection.fetchval(sql("secrets/remove_secret"), secret_name.tenant, secret_name.name)
     return gone is not None
 
 
@@ -44,27 +50,32 @@ async def names_known(connection: AnyConnection, tenant: int, names: Sequence[st
     return {row[0] for row in rows}
 
 
-async def read_sealed(connection: AnyConnection, places: Sequence[Place]) -> dict[Place, Sealed]:
+async def read_sealed(connection: AnyConnection, secret_names: Sequence[SecretName]) -> dict[SecretName, Sealed]:
     """The sealed values of the secrets that exist, in one statement."""
-    rows = await connection.fetch(sql("secrets/read_secrets"), *columns(places, "tenant", "name"))
-    return {Place(row[0], row[1]): Sealed(row[2], row[3], row[4]) for row in rows}
+    rows = await connection.fetch(sql("secrets/read_secrets"), *columns(secret_names, "tenant", "name"))
+    return {SecretName(row[0], row[1]): Sealed(row[2], row[3], row[4]) for row in rows}
 
 
 # ---- rotation ------------------------------------------------------------------------------------------------------
 
 
 async def sealed_otherwise(
-    connection: AnyConnection, key_id: str, *, after: Place, limit: int
-) -> list[tuple[Place, Sealed]]:
+    connection: AnyConnection, key_id: str, *, after: SecretName, limit: int
+) -> list[tuple[SecretName, Sealed]]:
     """Secrets of all tenants whose data key is wrapped by another master key, after (tenant, name), in order."""
     rows = await connection.fetch(sql("secrets/sealed_otherwise"), key_id, after.tenant, after.name, limit)
-    return [(Place(row[0], row[1]), Sealed(row[2], row[3], row[4])) for row in rows]
+    return [(SecretName(row[0], row[1]), Sealed(row[2], row[3], row[4])) for row in rows]
 
 
-async def save_rewrapped(connection: AnyConnection, place: Place, before: Sealed, after: Sealed) -> bool:
+async def save_rewrapped(connection: AnyConnection, secret_name: SecretName, before: Sealed, after: Sealed) -> bool:
     """False: the secret changed or is gone, so there is nothing left to do."""
     done = await connection.fetchval(
-        sql("secrets/save_rewrapped"), place.tenant, place.name, after.key_id, after.wrapped_key, before.wrapped_key
+        sql("secrets/save_rewrapped"),
+        secret_name.tenant,
+        secret_name.name,
+        after.key_id,
+        after.wrapped_key,
+        before.wrapped_key,
     )
     return done is not None
 

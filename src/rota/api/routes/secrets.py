@@ -20,7 +20,7 @@ from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
 from rota.model.tenant import Scope
 from rota.store import secrets, tenants
-from rota.store.envelope import CantOpen, Keyring, Place, rewrap, seal
+from rota.store.envelope import CantOpen, Keyring, SecretName, rewrap, seal
 from rota.store.secrets import SecretRow
 
 log = structlog.get_logger()
@@ -48,13 +48,13 @@ async def set_secret(request: Request, name: str) -> Response:
     keyring = _keyring(services)
     _check_name(name)
     value = await _value(request)
-    place = Place(caller.tenant_id, name)
-    sealed = seal(keyring, place, value, randomness.token_bytes)
+    secret_name = SecretName(caller.tenant_id, name)
+    sealed = seal(keyring, secret_name, value, randomness.token_bytes)
     async with services.database.tenant(caller.tenant_id) as connection:
         known = await secrets.list_secrets(connection, caller.tenant_id)
         if len(known) >= MOST_OF_A_TENANT and name not in {row.name for row in known}:
             raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} secrets")])
-        row = await secrets.save_secret(connection, place, sealed, caller.user)
+        row = await secrets.save_secret(connection, secret_name, sealed, caller.user)
     async with services.database.engine() as connection:
         await tenants.audit(
             connection, tenant=caller.tenant_id, user=caller.user, action="secret.set", target=f"{caller.tenant}/{name}"
@@ -83,7 +83,7 @@ async def remove_secret(request: Request, name: str) -> Response:
     if name_trouble(name) is not None:
         raise not_found("secret")
     async with services.database.tenant(caller.tenant_id) as connection:
-        gone = await secrets.remove_secret(connection, Place(caller.tenant_id, name))
+        gone = await secrets.remove_secret(connection, SecretName(caller.tenant_id, name))
     if not gone:
         raise not_found("secret")
     async with services.database.engine() as connection:
@@ -115,7 +115,9 @@ async def rotate_master_key(request: Request) -> Response:
         Rotation(
             key=keyring.first.id,
             rewrapped=rewrapped,
-            failed=[NotRotated(tenant=place.tenant, name=place.name, reason=why) for place, why in failed],
+            failed=[
+                NotRotated(tenant=secret_name.tenant, name=secret_name.name, reason=why) for secret_name, why in failed
+            ],
             keys=[
                 MasterKeyUse(id=one, known=one in known, secrets=counts.get(one, 0))
                 for one in dict.fromkeys([*known, *sorted(counts)])
@@ -124,23 +126,25 @@ async def rotate_master_key(request: Request) -> Response:
     )
 
 
-async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[tuple[Place, str]]]:
+async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[tuple[SecretName, str]]]:
     """How many were rewrapped, and which failed. Secrets may be set and removed meanwhile."""
     rewrapped = 0
-    failed: list[tuple[Place, str]] = []
-    after = Place(0, "")
+    failed: list[tuple[SecretName, str]] = []
+    after = SecretName(0, "")
     while True:
         async with services.database.engine() as connection:
             batch = await secrets.sealed_otherwise(connection, keyring.first.id, after=after, limit=_ROTATED_AT_ONCE)
-            for place, sealed in batch:
+            for secret_name, sealed in batch:
                 try:
-                    fresh = rewrap(keyring, place, sealed, randomness.token_bytes)
+                    fresh = rewrap(keyring, secret_name, sealed, randomness.token_bytes)
                 except CantOpen as error:
-                    log.warning("secrets.not_rotated", tenant=place.tenant, name=place.name, error=str(error))
+                    log.warning(
+                        "secrets.not_rotated", tenant=secret_name.tenant, name=secret_name.name, error=str(error)
+                    )
                     if len(failed) < _MOST_NAMED:
-                        failed.append((place, str(error)))
+                        failed.append((secret_name, str(error)))
                     continue
-                rewrapped += await secrets.save_rewrapped(connection, place, sealed, fresh)
+                rewrapped += await secrets.save_rewrapped(connection, secret_name, sealed, fresh)
         if len(batch) < _ROTATED_AT_ONCE:
             return rewrapped, failed
         after = batch[-1][0]
