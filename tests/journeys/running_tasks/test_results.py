@@ -14,7 +14,7 @@ from rota.client._sync.client import Client
 from rota.client.errors import TaskFailed
 from rota.dispatch.parent_results import bounded
 from rota.execute.processes import task_files
-from rota.model.attempt import MOST_INPUT_BYTES, MOST_INPUT_BYTES_A_TASK, Input, environment
+from rota.model.attempt import MOST_INPUT_BYTES, MOST_INPUT_BYTES_A_TASK, Input, input_variables
 
 
 def shell(client: Client, text: str, **options: object) -> object:
@@ -78,7 +78,7 @@ def test_a_result_too_large_to_be_handed_on_is_left_out(client: Client) -> None:
 
 def test_names_become_variables_and_ids_win() -> None:
     inputs = [Input(7, "make-it.so", b"1"), Input(8, "7", b"2"), Input(9, "make it so", b"3"), Input(10, "big", None)]
-    assert environment(inputs) == {
+    assert input_variables(inputs) == {
         "ROTA_RESULT_MAKE_IT_SO": "3",
         "ROTA_RESULT_7": "1",
         "ROTA_RESULT_8": "2",
