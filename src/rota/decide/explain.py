@@ -40,8 +40,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     estimated_start_us: int | None = None
     basis: str = "unknown"  # of the estimate
     likely_node: int | None = None
-    suitable_nodes: int | None = None  # hold it when empty
-    free_nodes: int | None = None  # now
+    suitable_nodes: int | None = None  # could hold it when empty
+    free_nodes: int | None = None  # fit it now
 
 
 class Probe(msgspec.Struct, frozen=True):
