@@ -27,7 +27,7 @@ def test_what_this_machine_can_do_is_tried_out_and_nothing_is_left(
     assert (findings["sandbox"]["state"], findings["sandbox"]["detail"]) == ("ok", "proven from the inside")
     assert findings["bubblewrap"]["state"] == findings["user namespaces"]["state"] == "ok"
     assert findings["control groups"]["state"] == "ok"
-    assert (findings["births"]["state"], findings["births"]["detail"]) == ("ok", "without a fork")
+    assert (findings["spawning"]["state"], findings["spawning"]["detail"]) == ("ok", "without a fork")
     assert findings["limits"]["detail"].startswith("memory, pids, cpu")
     assert {"disk operations", "container engine"} <= set(findings)
     assert re.fullmatch(r"tzdata 20\d\d\.\d+, which is IANA's 20\d\d[a-z]", findings["time zones"]["detail"])
@@ -67,7 +67,7 @@ def test_what_keeps_users_from_making_namespaces_is_named_with_its_remedy() -> N
 
 
 def test_without_the_compiled_part_it_says_how_to_get_it() -> None:
-    finding = machine.births(is_compiled=False)
+    finding = machine.spawning(is_compiled=False)
     assert (finding.state, "C compiler" in finding.remedy) == ("missing", True)
 
 

@@ -52,7 +52,7 @@ def _tried_out(data: Path) -> list[Finding]:
         bubblewrap(),
         namespaces(_setting),
         sandbox(why_no_sandbox),
-        births(is_compiled=confined_exec.is_compiled),
+        spawning(is_compiled=confined_exec.is_compiled),
         groups(facts),
         limits(facts),
         disk(device, str(folder), is_held=cgroup_limits.IO in facts.groups),
@@ -92,11 +92,11 @@ def sandbox(why_not: str) -> Finding:
     return Finding("sandbox", "missing", why_not, remedy)
 
 
-def births(*, is_compiled: bool) -> Finding:
+def spawning(*, is_compiled: bool) -> Finding:
     if is_compiled:
-        return Finding("births", "ok", "without a fork")
+        return Finding("spawning", "ok", "without a fork")
     remedy = "install Rota where there is a C compiler; sandboxes start faster then"
-    return Finding("births", "missing", "forked: the compiled part is not there", remedy)
+    return Finding("spawning", "missing", "with a fork: the C extension is not compiled", remedy)
 
 
 def groups(facts: KeeperFacts) -> Finding:

@@ -159,7 +159,7 @@ def run_up(options: UpOptions) -> int:
             part.stop()
         if postgres is not None:
             postgres.stop()
-        console.print("Stopped. Everything is kept; `rota up` goes on from here.")
+        console.print("Stopped. All data is kept; `rota up` continues from here.")
         lock.close()
 
 

@@ -133,7 +133,7 @@ def _resources(load: documents.PoolLoadDocument) -> str:
     columns = [Column("RESOURCE"), Column("IN USE"), Column("", "right")]
     detailed = any(one.total is not None for one in load.resources)
     if detailed:
-        columns += [Column("USED", "right"), Column("TOTAL", "right"), Column("READY ASK", "right")]
+        columns += [Column("USED", "right"), Column("TOTAL", "right"), Column("REQUESTED", "right")]
     rows = [
         (
             one.name,
@@ -195,7 +195,7 @@ def _nodes(load: documents.PoolLoadDocument) -> str:
         Column("CPU FREE", "right"),
         Column("MEMORY FREE", "right"),
         Column("GPUS FREE", "right", optional=True),
-        Column("RUNS", "right"),
+        Column("RUNNING", "right"),
         Column("PREFETCHED", "right"),
     )
     rows = [
