@@ -51,7 +51,7 @@ class Stand:
     def client(self) -> httpx.Client:
         return httpx.Client(
             base_url=self.cluster.urls[0],
-            headers={"authorization": f"Bearer {self.cluster.keys.admin}"},
+            headers={"authorization": f"Bearer {self.cluster.tokens.admin}"},
             timeout=120,
             trust_env=False,
         )

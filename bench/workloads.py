@@ -235,7 +235,7 @@ async def _single_clients(stand: Stand, count: int, clients: int) -> tuple[float
     address = urlsplit(stand.cluster.urls[0])
     body = b'{"function":"bench.tasks:noop"}'
     head = (
-        f"POST /v1/tasks HTTP/1.1\r\nhost: {address.netloc}\r\nauthorization: Bearer {stand.cluster.keys.admin}\r\n"
+        f"POST /v1/tasks HTTP/1.1\r\nhost: {address.netloc}\r\nauthorization: Bearer {stand.cluster.tokens.admin}\r\n"
         f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     ).encode()
     waits: list[float] = []

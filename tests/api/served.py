@@ -1,4 +1,4 @@
-"""A server node to send good and bad requests to: tenants, a key of every role, and a look at what was stored."""
+"""A server node to send good and bad requests to: tenants, a token of every role, and a look at what was stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INTERNALS = re.compile(r"Traceback|asyncpg|postgres|site-packages|\bselect\b|\.p
 @dataclass
 class Served:
     cluster: Cluster
-    keys: dict[str, str] = field(default_factory=dict)  # by role, all of one tenant
+    tokens: dict[str, str] = field(default_factory=dict)  # by role, all of one tenant
     tenant: int = 0
     stranger: str = ""  # a member of another tenant
 
@@ -36,25 +36,27 @@ class Served:
     def on(cluster: Cluster) -> Served:
         served = Served(cluster)
         name, served.tenant = served.add_tenant()
-        served.keys = {role.value: served.add_key(name, role) for role in Role}
-        served.stranger = served.add_key(served.add_tenant()[0])
+        served.tokens = {role.value: served.add_token(name, role) for role in Role}
+        served.stranger = served.add_token(served.add_tenant()[0])
         return served
 
     def add_tenant(self, plan: str = "unlimited") -> tuple[str, int]:
         name = f"t-{uuid4().hex[:10]}"
         made = self.send(
-            "POST", "/v1/tenants", {"name": name, "plan": plan, "trusted": True}, key=self.cluster.keys.admin
+            "POST", "/v1/tenants", {"name": name, "plan": plan, "trusted": True}, token=self.cluster.tokens.admin
         )
         return name, made.json()["id"]
 
-    def add_key(self, tenant: str, role: Role = Role.MEMBER) -> str:
+    def add_token(self, tenant: str, role: Role = Role.MEMBER) -> str:
         body = {"tenant": tenant, "user": f"{role.value}-user", "role": role.value}
-        return str(self.send("POST", "/v1/tokens", body, key=self.cluster.keys.admin).json()["token"])
+        return str(self.send("POST", "/v1/tokens", body, token=self.cluster.tokens.admin).json()["token"])
 
-    def send(self, method: str, path: str, body: object = None, *, key: str | None = "", **more: Any) -> httpx.Response:
-        """One request on a connection of its own. `key` "" is a member's, None none."""
+    def send(
+        self, method: str, path: str, body: object = None, *, token: str | None = "", **more: Any
+    ) -> httpx.Response:
+        """One request on a connection of its own. `token` "" is a member's, None none."""
         headers = dict(more.pop("headers", {}))
-        chosen = self.keys.get("member", "") if key == "" else key
+        chosen = self.tokens.get("member", "") if token == "" else token
         if chosen:
             headers.setdefault("authorization", f"Bearer {chosen}")
         content = body if isinstance(body, bytes | Iterator) else None if body is None else json.dumps(body).encode()
@@ -63,9 +65,9 @@ class Served:
         with httpx.Client(base_url=self.url, timeout=30, verify=False, trust_env=False) as http:  # plain HTTP: quicker
             return http.request(method, path, content=content, headers=headers, **more)
 
-    def submit(self, key: str = "", **task: Any) -> int:
+    def submit(self, token: str = "", **task: Any) -> int:
         """A task nobody will run: there is no worker."""
-        return int(self.send("POST", "/v1/tasks", {"command": ["true"], **task}, key=key).json()["id"])
+        return int(self.send("POST", "/v1/tasks", {"command": ["true"], **task}, token=token).json()["id"])
 
     # ---- the database, from behind --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Who may call what: every route has a scope, keys are told apart by nothing but being valid, strangers see 404."""
+"""Who may call what: every route has a scope, tokens are told apart by nothing but being valid, strangers see 404."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERNAL = {
     ("POST", "/internal/pools/{pool}/nodes/{node}/reload"),
 }
 
-# What a key needs for each route. A route that is missing here fails a test: somebody must decide.
+# What a token needs for each route. A route that is missing here fails a test: somebody must decide.
 SCOPE_OF = {
     ("POST", "/v1/tasks"): Scope.WRITE,
     ("POST", "/v1/tasks/batch"): Scope.WRITE,
@@ -162,8 +162,8 @@ def test_the_published_schema_is_the_list_of_routes() -> None:
 
 @pytest.mark.parametrize(("method", "path"), [*SCOPE_OF, *sorted(INTERNAL)], ids=lambda part: part.strip("/"))
 def test_row_32_no_route_answers_without_a_key(served: Served, method: str, path: str) -> None:
-    for key in (None, "nonsense", "rota_aaaaaaaaaaaa_" + "A" * 43):
-        answer = served.send(method, _address(path), b"{}", key=key)
+    for token in (None, "nonsense", "rota_aaaaaaaaaaaa_" + "A" * 43):
+        answer = served.send(method, _address(path), b"{}", token=token)
         assert problem(answer) == Said(401, "unauthorized")
         assert answer.headers["www-authenticate"] == 'Bearer realm="rota"'
 
@@ -172,7 +172,7 @@ def test_row_32_no_route_answers_without_a_key(served: Served, method: str, path
 def test_row_33_a_key_opens_what_its_role_may_and_names_the_scope_it_lacks(served: Served, role: Role) -> None:
     wrong = {}
     for (method, path), scope in SCOPE_OF.items():
-        answer = served.send(method, _address(path), b"", key=served.keys[role.value])
+        answer = served.send(method, _address(path), b"", token=served.tokens[role.value])
         if scope in SCOPES[role]:
             right = answer.status_code not in (401, 403)
         else:
@@ -185,28 +185,29 @@ def test_row_33_a_key_opens_what_its_role_may_and_names_the_scope_it_lacks(serve
 def test_row_32_missing_malformed_unknown_revoked_and_expired_keys_get_one_equal_answer(served: Served) -> None:
     name, _ = served.add_tenant()
     body = {"tenant": name, "user": "eve", "role": "member"}
-    revoked = served.send("POST", "/v1/tokens", body, key=served.keys["admin"]).json()
-    assert served.send("DELETE", f"/v1/tokens/{revoked['id']}", key=served.keys["admin"]).status_code == 204
-    expired = served.send("POST", "/v1/tokens", {**body, "expires": "1ms"}, key=served.keys["admin"]).json()
-    keys = [None, "x", "rota_short_key", f"rota_{'a' * 12}_{'b' * 43}", revoked["token"], expired["token"]]
-    answers = [without_instance(served.send("GET", "/v1/me", key=key)) for key in keys]
-    assert answers == [answers[0]] * len(keys)
+    revoked = served.send("POST", "/v1/tokens", body, token=served.tokens["admin"]).json()
+    assert served.send("DELETE", f"/v1/tokens/{revoked['id']}", token=served.tokens["admin"]).status_code == 204
+    expired = served.send("POST", "/v1/tokens", {**body, "expires": "1ms"}, token=served.tokens["admin"]).json()
+    tokens = [None, "x", "rota_short_key", f"rota_{'a' * 12}_{'b' * 43}", revoked["token"], expired["token"]]
+    answers = [without_instance(served.send("GET", "/v1/me", token=token)) for token in tokens]
+    assert answers == [answers[0]] * len(tokens)
 
 
 def test_a_key_is_taken_from_the_header_only(served: Served) -> None:
-    key = served.keys["member"]
-    for where in (f"/v1/me?authorization=Bearer%20{key}", f"/v1/me?token={key}", f"/v1/me?access_token={key}"):
-        assert problem(served.send("GET", where, key=None)).status == 401
+    token = served.tokens["member"]
+    for where in (f"/v1/me?authorization=Bearer%20{token}", f"/v1/me?token={token}", f"/v1/me?access_token={token}"):
+        assert problem(served.send("GET", where, token=None)).status == 401
     assert (
-        problem(served.send("GET", "/v1/me", key=None, headers={"cookie": f"authorization=Bearer {key}"})).status == 401
+        problem(served.send("GET", "/v1/me", token=None, headers={"cookie": f"authorization=Bearer {token}"})).status
+        == 401
     )
 
 
 def test_a_new_key_is_shown_once_and_never_again(served: Served) -> None:
     name, _ = served.add_tenant()
-    made = served.send("POST", "/v1/tokens", {"tenant": name, "user": "x"}, key=served.keys["admin"])
+    made = served.send("POST", "/v1/tokens", {"tenant": name, "user": "x"}, token=served.tokens["admin"])
     secret = made.json()["token"].split("_", 2)[2]
-    assert secret not in served.send("GET", "/v1/tokens", key=served.keys["admin"]).text
+    assert secret not in served.send("GET", "/v1/tokens", token=served.tokens["admin"]).text
     assert secret not in served.cluster.servers[0].log()
 
 
@@ -221,7 +222,7 @@ def test_a_foreign_an_unknown_and_a_malformed_id_get_one_equal_answer(served: Se
     served.send("POST", f"/v1/tasks/{ended}/cancel")
     before = served.stored()
     answers = {
-        number: without_instance(served.send(method, path.replace("{task}", number), key=served.stranger))
+        number: without_instance(served.send(method, path.replace("{task}", number), token=served.stranger))
         for number in (str(live), str(ended), "999999999", "0", "-1", "1.0", "abc", "٣", "9" * 30, "1%20or%201=1")
     }
     assert {status for status, _ in answers.values()} == {404}
@@ -231,7 +232,7 @@ def test_a_foreign_an_unknown_and_a_malformed_id_get_one_equal_answer(served: Se
 
 def test_a_foreign_log_can_not_be_followed(served: Served) -> None:
     task = served.submit()
-    answer = served.send("GET", f"/v1/tasks/{task}/log?follow=true", key=served.stranger)
+    answer = served.send("GET", f"/v1/tasks/{task}/log?follow=true", token=served.stranger)
     assert problem(answer) == Said(404, "not-found")
 
 
@@ -250,7 +251,7 @@ def test_foreign_ids_in_a_body_are_as_unknown_as_unused_ones(served: Served) -> 
         ]
         texts = []
         for path, body in requests:
-            status, document = without_instance(served.send("POST", path, body, key=served.stranger))
+            status, document = without_instance(served.send("POST", path, body, token=served.stranger))
             texts.append((status, re.sub(rf"\b{number}\b", "N", str(document))))
         return texts
 
@@ -263,14 +264,14 @@ def test_foreign_ids_in_a_body_are_as_unknown_as_unused_ones(served: Served) -> 
 def test_lists_and_counts_hold_the_tenants_own_tasks_only(served: Served) -> None:
     served.submit(name="canary-of-the-first")
     for path in ("/v1/tasks", "/v1/dead", "/v1/me", "/v1/nodes", "/v1/servers"):
-        assert "canary" not in served.send("GET", path, key=served.stranger).text
-    usage = served.send("GET", "/v1/me", key=served.stranger).json()["usage"]
+        assert "canary" not in served.send("GET", path, token=served.stranger).text
+    usage = served.send("GET", "/v1/me", token=served.stranger).json()["usage"]
     assert (usage["waiting"], usage["running"]) == (0, 0)
 
 
 def test_metrics_name_neither_tenants_nor_tasks(served: Served) -> None:
     task = served.submit(name="canary-of-metrics")
-    text = served.send("GET", "/metrics", key=None).text
+    text = served.send("GET", "/metrics", token=None).text
     assert "canary" not in text
     assert f"/{task}" not in text
     assert 'route="/v1/tasks/{task}' in text or "rota_http_request_seconds" in text

@@ -23,7 +23,7 @@ def test_the_blocking_client_uploads_lists_downloads_and_removes(served: Served,
     data = os.urandom(1_500_000)
     (tmp_path / "data.bin").write_bytes(data)
     seen: list[tuple[int, int | None]] = []
-    with Client(served.url, served.keys["member"]) as client:
+    with Client(served.url, served.tokens["member"]) as client:
         made = client.artifacts.upload(tmp_path / "data.bin", progress=lambda *far: seen.append(far))
         assert (made.sha256, made.name) == (hashlib.sha256(data).hexdigest(), "data.bin")
         assert seen[-1] == (len(data), len(data))
@@ -46,7 +46,7 @@ def test_the_blocking_client_uploads_lists_downloads_and_removes(served: Served,
 async def test_the_awaited_client_does_the_same(served: Served, tmp_path: Path) -> None:
     data = os.urandom(700_000)
     (tmp_path / "data.bin").write_bytes(data)
-    async with AsyncClient(served.url, served.keys["member"]) as client:
+    async with AsyncClient(served.url, served.tokens["member"]) as client:
         made = await client.artifacts.upload(tmp_path / "data.bin")
         assert (await client.artifacts.upload(data)).id == made.id
         assert (await client.artifacts.download(made.id, tmp_path / "copy")).read_bytes() == data
@@ -59,7 +59,7 @@ async def test_the_awaited_client_does_the_same(served: Served, tmp_path: Path) 
 
 def test_a_damaged_artifact_never_lands_in_a_file(served: Served, tmp_path: Path) -> None:
     data = os.urandom(5_000_000)
-    with Client(served.url, served.keys["member"], retry_seconds=0.2) as client:
+    with Client(served.url, served.tokens["member"], retry_seconds=0.2) as client:
         made = client.artifacts.upload(data)
         key = served.ask("select object_key from artifacts where sha256 = $1", bytes.fromhex(made.sha256))[0][0]
         path = served.cluster.folder / "objects" / key
@@ -72,17 +72,17 @@ def test_a_damaged_artifact_never_lands_in_a_file(served: Served, tmp_path: Path
 
 def test_a_download_goes_on_where_it_was_cut_off(served: Served, tmp_path: Path) -> None:
     data = os.urandom(3_000_000)
-    with Client(served.url, served.keys["member"]) as client:
+    with Client(served.url, served.tokens["member"]) as client:
         made = client.artifacts.upload(data)
     with cutting(served.url, after_bytes=1_200_000, times=2) as cutter:
-        with Client(cutter.url, served.keys["member"]) as client:
+        with Client(cutter.url, served.tokens["member"]) as client:
             assert client.artifacts.download(made.id, tmp_path / "copy").read_bytes() == data
         assert (cutter.cuts_left, cutter.connections >= 3) == (0, True)
 
 
 def test_an_upload_whose_answer_is_lost_is_sent_again_and_is_still_one_artifact(served: Served) -> None:
     with cutting(served.url, after_bytes=10, times=1) as cutter:
-        with Client(cutter.url, served.keys["member"]) as client:
+        with Client(cutter.url, served.tokens["member"]) as client:
             made = client.artifacts.upload(os.urandom(1000))
         assert cutter.cuts_left == 0
     assert served.ask("select count(*) from artifacts where sha256 = $1", bytes.fromhex(made.sha256)) == [(1,)]
@@ -96,7 +96,7 @@ Ran = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def rota(served: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Ran:
     monkeypatch.setenv("ROTA_SERVER", served.url)
-    monkeypatch.setenv("ROTA_TOKEN", served.keys["member"])
+    monkeypatch.setenv("ROTA_TOKEN", served.tokens["member"])
     monkeypatch.chdir(tmp_path)
 
     def ran(*words: str) -> tuple[int, str, str]:
@@ -133,7 +133,7 @@ def test_upload_prints_a_short_id_that_every_command_takes(rota: Ran, tmp_path: 
 
 
 def test_a_pipe_can_be_uploaded_and_an_artifact_piped(served: Served) -> None:
-    environment = {**os.environ, "ROTA_SERVER": served.url, "ROTA_TOKEN": served.keys["member"]}
+    environment = {**os.environ, "ROTA_SERVER": served.url, "ROTA_TOKEN": served.tokens["member"]}
     command = [sys.executable, "-m", "rota.cli"]
     data = os.urandom(400_000)
     sent = subprocess.run([*command, "upload", "-"], input=data, capture_output=True, env=environment, timeout=60)

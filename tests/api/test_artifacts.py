@@ -103,16 +103,16 @@ def test_another_tenants_equal_bytes_are_stored_apart_and_look_unknown(served: S
     unknown = "0" * 64
     for method, path in (("GET", ""), ("GET", "/content"), ("DELETE", "")):
         answers = [
-            without_instance(served.send(method, f"/v1/artifacts/{one}{path}", key=served.stranger))
+            without_instance(served.send(method, f"/v1/artifacts/{one}{path}", token=served.stranger))
             for one in (sha, sha[:8], unknown, "nonsense", "sha256:", "x" * 300)
         ]
         assert answers == [answers[0]] * len(answers)
         assert answers[0][0] == 404
-    assert "canary" not in served.send("GET", "/v1/artifacts", key=served.stranger).text
-    mine = upload(served, data, key=served.stranger)
+    assert "canary" not in served.send("GET", "/v1/artifacts", token=served.stranger).text
+    mine = upload(served, data, token=served.stranger)
     assert mine.status_code == 201, "as new as if nobody had it"
     assert mine.json()["name"] == ""
-    assert served.send("DELETE", f"/v1/artifacts/{sha}", key=served.stranger).status_code == 204
+    assert served.send("DELETE", f"/v1/artifacts/{sha}", token=served.stranger).status_code == 204
     assert served.send("GET", f"/v1/artifacts/{sha}/content").content == data
 
 
@@ -153,12 +153,12 @@ def test_a_packed_body_is_refused_rather_than_stored_as_something_else(served: S
 
 def test_pages_go_from_the_newest_to_the_oldest(served: Served) -> None:
     name, _ = served.add_tenant()
-    key = served.add_key(name)
-    made = [upload(served, os.urandom(10), f"n{number}", key=key).json()["name"] for number in range(5)]
+    token = served.add_token(name)
+    made = [upload(served, os.urandom(10), f"n{number}", token=token).json()["name"] for number in range(5)]
     seen: list[str] = []
     cursor = None
     while True:
-        page = served.send("GET", "/v1/artifacts?limit=2" + (f"&cursor={cursor}" if cursor else ""), key=key).json()
+        page = served.send("GET", "/v1/artifacts?limit=2" + (f"&cursor={cursor}" if cursor else ""), token=token).json()
         seen += [one["name"] for one in page["artifacts"]]
         cursor = page["next"]
         if cursor is None:
@@ -255,18 +255,18 @@ def test_a_broken_off_upload_leaves_nothing(served: Served) -> None:
 
 def test_a_plans_storage_is_a_limit_on_all_of_a_tenants_artifacts_together(served: Served) -> None:
     name, _ = served.add_tenant("free")
-    key = served.add_key(name)
-    changed = served.send("PATCH", "/v1/plans/free", {"storage": "1K"}, key=served.cluster.keys.admin)
+    token = served.add_token(name)
+    changed = served.send("PATCH", "/v1/plans/free", {"storage": "1K"}, token=served.cluster.tokens.admin)
     assert changed.json()["storage_bytes"] == 1000
     try:
-        first = upload(served, bytes(600), key=key)
+        first = upload(served, bytes(600), token=token)
         assert first.status_code == 201
         for body in (b"a" * 600, (b"b" * 300 for _ in range(2))):  # with and without a declared length
-            refused = upload(served, body, key=key)
+            refused = upload(served, body, token=token)
             assert problem(refused) == Said(429, "quota-exceeded")
             assert refused.json()["used_bytes"] == 600
-        assert upload(served, b"c" * 400, key=key).status_code == 201
-        served.send("DELETE", f"/v1/artifacts/{first.json()['sha256']}", key=key)
-        assert upload(served, b"d" * 600, key=key).status_code == 201
+        assert upload(served, b"c" * 400, token=token).status_code == 201
+        served.send("DELETE", f"/v1/artifacts/{first.json()['sha256']}", token=token)
+        assert upload(served, b"d" * 600, token=token).status_code == 201
     finally:
-        served.send("PATCH", "/v1/plans/free", {"storage": None}, key=served.cluster.keys.admin)
+        served.send("PATCH", "/v1/plans/free", {"storage": None}, token=served.cluster.tokens.admin)

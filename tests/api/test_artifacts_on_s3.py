@@ -50,7 +50,7 @@ def test_artifacts_live_in_the_bucket_and_nobody_hears_its_keys(cluster: Cluster
         client.artifacts.remove(made.id)
     answers = [
         httpx.get(
-            cluster.urls[0] + path, headers={"authorization": f"Bearer {cluster.keys.admin}"}, trust_env=False
+            cluster.urls[0] + path, headers={"authorization": f"Bearer {cluster.tokens.admin}"}, trust_env=False
         ).text
         for path in ("/v1/servers", "/metrics", "/openapi.json", "/readyz")
     ]
@@ -60,7 +60,7 @@ def test_artifacts_live_in_the_bucket_and_nobody_hears_its_keys(cluster: Cluster
 
 
 def test_a_server_without_a_store_says_so_and_names_the_setting(cluster: Cluster) -> None:
-    with Client(cluster.urls[1], cluster.keys.admin) as client:
+    with Client(cluster.urls[1], cluster.tokens.admin) as client:
         with pytest.raises(Refused, match="ROTA_OBJECTS") as refused:
             client.artifacts.upload(b"x")
         assert (refused.value.status, refused.value.slug) == (503, "no-object-store")
@@ -72,7 +72,7 @@ def test_a_server_killed_in_the_middle_of_an_upload_leaves_nothing_to_see_and_a_
     parts = urlsplit(cluster.urls[0])
     with socket.create_connection((parts.hostname, parts.port)) as plug:
         head = (
-            f"POST /v1/artifacts HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {cluster.keys.admin}\r\n"
+            f"POST /v1/artifacts HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {cluster.tokens.admin}\r\n"
             "content-length: 19000000\r\n\r\n"
         )
         plug.sendall(head.encode() + bytes(9_000_000))
@@ -138,7 +138,7 @@ def test_a_store_that_is_away_is_a_503_that_says_try_again(cluster: Cluster) -> 
         ROTA_OBJECTS="s3://missing/rota", AWS_ENDPOINT="http://127.0.0.1:9", AWS_ALLOW_HTTP="true", AWS_REGION="x",
         AWS_ACCESS_KEY_ID=KEY_ID, AWS_SECRET_ACCESS_KEY=SECRET,
     )  # fmt: skip
-    headers = {"authorization": f"Bearer {cluster.keys.admin}"}
+    headers = {"authorization": f"Bearer {cluster.tokens.admin}"}
     url = cluster.urls[-1]
     answer = httpx.post(f"{url}/v1/artifacts", content=b"x", headers=headers, timeout=60, trust_env=False)
     assert problem(answer) == Said(503, "unavailable")

@@ -45,7 +45,7 @@ def test_a_database_that_is_away_means_503_at_once_and_nothing_lost_when_it_is_b
             assert problem(answer) == Said(503, "unavailable")
             assert int(answer.headers["retry-after"]) >= 1
             assert time.monotonic() - began < 15, "shed, not queued"
-        assert served.send("GET", "/healthz", key=None).status_code == 200
+        assert served.send("GET", "/healthz", token=None).status_code == 200
         own_postgres.start()
         _until_ready(served)
         assert served.send("GET", f"/v1/tasks/{kept}").json()["state"] == "delayed"
@@ -58,15 +58,15 @@ def test_a_question_that_needs_a_leader_is_503_while_nobody_leads(tmp_path: Path
         process.arguments += ["--roles", "api"]
         process.start()
         served = Served.on(cluster)
-        answer = served.send("GET", "/v1/worker/leader", key=served.keys["worker"])
+        answer = served.send("GET", "/v1/worker/leader", token=served.tokens["worker"])
         assert problem(answer) == Said(503, "unavailable")
         assert served.send("POST", "/v1/tasks", {"command": ["true"]}).status_code == 201, "admitting needs no leader"
-        unknown = served.send("GET", "/v1/worker/leader?pool=nowhere", key=served.keys["worker"])
+        unknown = served.send("GET", "/v1/worker/leader?pool=nowhere", token=served.tokens["worker"])
         assert problem(unknown) == Said(422, "unknown-pool", (("/pool", "unknown-pool"),))
 
 
 def _until_ready(served: Served) -> None:
     """The node says when it is ready again."""
     deadline = time.monotonic() + 30
-    while served.send("GET", "/readyz", key=None).status_code != 200:
+    while served.send("GET", "/readyz", token=None).status_code != 200:
         assert time.monotonic() < deadline

@@ -392,7 +392,7 @@ def test_bad_administration(served: Served, method: str, path: str, body: object
     question = """select (select count(*) from tenants), (select count(*) from tokens),
         (select plans::text from plans where name = 'free')"""
     before = served.ask(question)
-    assert problem(served.send(method, path, body, key=served.keys["admin"])) == said
+    assert problem(served.send(method, path, body, token=served.tokens["admin"])) == said
     assert served.ask(question) == before
 
 
@@ -401,23 +401,23 @@ def test_bad_administration(served: Served, method: str, path: str, body: object
 
 def test_row_44_a_rate_over_the_limit_and_a_full_quota(served: Served) -> None:
     name, _ = served.add_tenant("free")
-    key = served.add_key(name)
-    full = served.send("POST", "/v1/tasks/batch", {"tasks": [{"command": ["x"]}] * 50}, key=key)
+    token = served.add_token(name)
+    full = served.send("POST", "/v1/tasks/batch", {"tasks": [{"command": ["x"]}] * 50}, token=token)
     assert full.status_code == 201
-    limited = served.send("POST", "/v1/tasks", {"command": ["x"]}, key=key)
+    limited = served.send("POST", "/v1/tasks", {"command": ["x"]}, token=token)
     assert problem(limited) == Said(429, "rate-limited")
     assert 1 <= int(limited.headers["retry-after"]) <= 36
     assert (limited.json()["allowed_now"], limited.json()["asked"]) == (0, 1)
     served.ask("update rate_limits set arrival = '-infinity'")
     for _ in range(3):
-        served.send("POST", "/v1/tasks/batch", {"tasks": [{"command": ["x"]}] * 50}, key=key)
+        served.send("POST", "/v1/tasks/batch", {"tasks": [{"command": ["x"]}] * 50}, token=token)
         served.ask("update rate_limits set arrival = '-infinity'")
-    quota = served.send("POST", "/v1/tasks", {"command": ["x"]}, key=key)
+    quota = served.send("POST", "/v1/tasks", {"command": ["x"]}, token=token)
     assert problem(quota) == Said(429, "quota-exceeded")
     assert quota.headers["retry-after"] == "30"
 
 
 def test_row_44_a_tier_or_a_cap_beyond_the_plan(served: Served) -> None:
-    key = served.add_key(served.add_tenant("free")[0])
-    answer = served.send("POST", "/v1/tasks", {"command": ["x"], "tier": "premium", "cap": "2h"}, key=key)
+    token = served.add_token(served.add_tenant("free")[0])
+    answer = served.send("POST", "/v1/tasks", {"command": ["x"], "tier": "premium", "cap": "2h"}, token=token)
     assert problem(answer) == Said(422, "tier-not-allowed", (("/tier", "tier-not-allowed"), ("/cap", "out-of-range")))

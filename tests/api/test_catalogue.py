@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 10.0
 @pytest.fixture
 def admin(served: Served) -> Callable[..., httpx.Response]:
     def send(method: str, path: str, body: object = None) -> httpx.Response:
-        return served.send(method, path, body, key=served.keys["admin"])
+        return served.send(method, path, body, token=served.tokens["admin"])
 
     return send
 
@@ -242,29 +242,29 @@ def test_a_retried_task_keeps_its_category_and_its_flags(served: Served, admin: 
 
 
 def test_a_node_is_drained_and_undrained_by_name_or_number_by_operators_too(served: Served) -> None:
-    operator = served.keys["operator"]
+    operator = served.tokens["operator"]
     node = served.send("GET", "/v1/nodes/n").json()
     assert (node["name"], node["state"], node["free"], node["running"]) == ("n", "up", None, None)
     for _ in range(2):  # twice is once
-        drained = served.send("POST", "/v1/nodes/n/drain", key=operator)
+        drained = served.send("POST", "/v1/nodes/n/drain", token=operator)
         assert (drained.status_code, drained.json()["state"]) == (200, "draining")
     assert drained.json()["drain_by"] is None
-    limited = served.send("POST", "/v1/nodes/n/drain", {"deadline": "10m"}, key=operator).json()
+    limited = served.send("POST", "/v1/nodes/n/drain", {"deadline": "10m"}, token=operator).json()
     assert limited["drain_by"] > limited["seen_at"]
     for wrong, code in (("soon", "invalid-duration"), ("31d", "out-of-range"), (-1, "out-of-range")):
-        refused = problem(served.send("POST", "/v1/nodes/n/drain", {"deadline": wrong}, key=operator))
+        refused = problem(served.send("POST", "/v1/nodes/n/drain", {"deadline": wrong}, token=operator))
         assert (refused.status, refused.faults) == (422, (("/deadline", code),))
-    assert served.send("POST", "/v1/nodes/n/drain", key=operator).json()["drain_by"] is None  # the last word counts
-    up = served.send("POST", f"/v1/nodes/{node['id']}/undrain", key=operator).json()
+    assert served.send("POST", "/v1/nodes/n/drain", token=operator).json()["drain_by"] is None  # the last word counts
+    up = served.send("POST", f"/v1/nodes/{node['id']}/undrain", token=operator).json()
     assert (up["state"], up["drain_by"]) == ("up", None)
-    assert problem(served.send("POST", "/v1/nodes/none/drain", key=operator)) == Said(404, "not-found")
+    assert problem(served.send("POST", "/v1/nodes/none/drain", token=operator)) == Said(404, "not-found")
     assert problem(served.send("POST", "/v1/nodes/n/drain")) == Said(403, "forbidden")
     assert problem(served.send("POST", "/v1/nodes/n/reload")) == Said(403, "forbidden")
-    assert problem(served.send("POST", "/v1/nodes/none/reload", key=operator)) == Said(404, "not-found")
+    assert problem(served.send("POST", "/v1/nodes/none/reload", token=operator)) == Said(404, "not-found")
 
 
 def test_a_node_that_is_away_is_removed_and_one_that_is_up_is_not(served: Served) -> None:
-    operator = served.keys["operator"]
+    operator = served.tokens["operator"]
     served.ask(
         """insert into nodes (pool, name, boot, capacity, labels, capabilities, version)
             values (1, 'old', 1, '{}', '{}', '{}', 'test') returning id"""
@@ -274,24 +274,24 @@ def test_a_node_that_is_away_is_removed_and_one_that_is_up_is_not(served: Served
         served.ask(f"update nodes set {text} where name = 'old' returning id")
 
     def listed(query: str = "") -> list[str]:
-        found = served.send("GET", f"/v1/nodes{query}", key=operator).json()["nodes"]
+        found = served.send("GET", f"/v1/nodes{query}", token=operator).json()["nodes"]
         return [node["state"] for node in found if node["name"] == "old"]
 
     for state in ("up", "draining"):
         away(f"state = '{state}'")
-        refused = served.send("DELETE", "/v1/nodes/old", key=operator)
+        refused = served.send("DELETE", "/v1/nodes/old", token=operator)
         assert problem(refused) == Said(409, "node-up")
         assert refused.json()["detail"].startswith(f"node old is {state}: stop its worker first")
     away("seen_at = now() - interval '25 hours'")
     assert (listed(), listed("?all=true")) == ([], ["lost"]), "only asked for, it is listed after a day"
-    assert served.send("GET", "/v1/nodes?all=maybe", key=operator).status_code == 422
+    assert served.send("GET", "/v1/nodes?all=maybe", token=operator).status_code == 422
     away("seen_at = now(), left_at = now()")
     assert listed() == ["left"]
     assert problem(served.send("DELETE", "/v1/nodes/old")) == Said(403, "forbidden")
-    assert served.send("DELETE", "/v1/nodes/old", key=operator).status_code == 204
+    assert served.send("DELETE", "/v1/nodes/old", token=operator).status_code == 204
     assert listed("?all=true") == []
-    assert problem(served.send("DELETE", "/v1/nodes/old", key=operator)) == Said(404, "not-found")
-    assert problem(served.send("DELETE", "/v1/nodes/none", key=operator)) == Said(404, "not-found")
+    assert problem(served.send("DELETE", "/v1/nodes/old", token=operator)) == Said(404, "not-found")
+    assert problem(served.send("DELETE", "/v1/nodes/none", token=operator)) == Said(404, "not-found")
     assert served.ask("select count(*) from audit where action = 'node.remove' and target = 'default/old'") == [(1,)]
 
 
@@ -300,17 +300,17 @@ def test_a_node_that_is_away_is_removed_and_one_that_is_up_is_not(served: Served
 
 def test_walls_follow_from_trust_the_pool_and_the_plan(served: Served, admin: Admin) -> None:
     name, _ = served.add_tenant(plan="free")
-    key = served.add_key(name)
+    token = served.add_token(name)
     assert admin("PATCH", f"/v1/tenants/{name}", {"trusted": False}).json()["trusted"] is False
     pool = {"name": "walled", "elastic": True}
     assert admin("POST", "/v1/pools", pool).status_code == 201
     body = {"command": ["true"], "pool": "walled"}
-    task = served.send("POST", "/v1/tasks", body, key=key).json()
-    assert served.send("GET", f"/v1/tasks/{task['id']}", key=key).json()["require"] == {"rota/sandbox": "yes"}
-    assert problem(served.send("POST", "/v1/tasks", body | {"isolation": "none"}, key=key)) == Said(
+    task = served.send("POST", "/v1/tasks", body, token=token).json()
+    assert served.send("GET", f"/v1/tasks/{task['id']}", token=token).json()["require"] == {"rota/sandbox": "yes"}
+    assert problem(served.send("POST", "/v1/tasks", body | {"isolation": "none"}, token=token)) == Said(
         422, "isolation-not-allowed", (("/isolation", "isolation-not-allowed"),)
     )
-    assert problem(served.send("POST", "/v1/tasks", body | {"network": True}, key=key)) == Said(
+    assert problem(served.send("POST", "/v1/tasks", body | {"network": True}, token=token)) == Said(
         422, "network-not-allowed", (("/network", "network-not-allowed"),)
     )
     assert admin("PATCH", "/v1/pools/walled", {"isolations": ["sandbox"]}).json()["isolations"] == ["sandbox"]

@@ -10,11 +10,11 @@ import pytest
 from tests.api.served import Served, problem
 
 
-def listed(served: Served, name: str, key: str | None = None) -> list[dict[str, object]]:
+def listed(served: Served, name: str, token: str | None = None) -> list[dict[str, object]]:
     sent = (
         served.send("GET", "/v1/concurrency-keys")
-        if key is None
-        else served.send("GET", "/v1/concurrency-keys", key=key)
+        if token is None
+        else served.send("GET", "/v1/concurrency-keys", token=token)
     )
     return [one for one in sent.json()["keys"] if one["key"] == name]
 
@@ -47,10 +47,10 @@ def test_keys_of_live_tasks_are_listed_by_how_they_are_counted(served: Served) -
 
 def test_another_tenants_keys_are_neither_seen_nor_cooled(served: Served) -> None:
     name = uuid4().hex
-    theirs = served.add_key(served.add_tenant()[0])
+    theirs = served.add_token(served.add_tenant()[0])
     served.send("POST", f"/v1/concurrency-keys/{name}/cool", {"seconds": 60})
     assert listed(served, name, theirs) == []
-    assert served.send("POST", f"/v1/concurrency-keys/{name}/cool", {"seconds": 0}, key=theirs).status_code == 200
+    assert served.send("POST", f"/v1/concurrency-keys/{name}/cool", {"seconds": 0}, token=theirs).status_code == 200
     assert len(listed(served, name)) == 1
 
 

@@ -10,9 +10,9 @@ import pytest
 from tests.api.served import Served
 
 
-def die(served: Served, name: str, failure: str = "oom", *, key: str = "") -> int:
+def die(served: Served, name: str, failure: str = "oom", *, token: str = "") -> int:
     """A task that used up its attempts; there is no worker, so the rows say so by themselves."""
-    task = served.submit(key, name=name, tags={"team": name})
+    task = served.submit(token, name=name, tags={"team": name})
     served.ask(
         """with gone as (delete from queue where id = $1 returning id, tenant),
             kept as (insert into attempts (task, number, tenant, state, outcome, reason, failure)
@@ -42,7 +42,7 @@ def test_letters_are_found_by_what_is_known_of_them(served: Served) -> None:
     page = served.send("GET", f"/v1/dead?name={name}&limit=1").json()
     assert [one["id"] for one in page["tasks"]] == [second]
     assert ids(f"limit=1&cursor={page['next']}") == [first]
-    assert served.send("GET", f"/v1/dead?name={name}", key=served.stranger).json()["tasks"] == []
+    assert served.send("GET", f"/v1/dead?name={name}", token=served.stranger).json()["tasks"] == []
     [listed] = served.send("GET", f"/v1/tasks?name={name}&state=failed&limit=1&graph=77").json()["tasks"] or [None]
     assert listed is None, "in no graph"
 
@@ -77,7 +77,7 @@ def test_a_letter_tells_its_whole_history(served: Served) -> None:
     assert (document["id"], document["reason"], document["task"]["state"]) == (task, "oom: too much", "failed")
     assert [one["number"] for one in document["attempts"]] == [1]
     assert [one["id"] for one in document["runs"]] == [task]
-    assert served.send("GET", f"/v1/dead/{task}", key=served.stranger).status_code == 404
+    assert served.send("GET", f"/v1/dead/{task}", token=served.stranger).status_code == 404
     again = served.send("POST", "/v1/dead/requeue", {"ids": [task]}).json()["requeued"][0]["as"]
     assert served.send("GET", f"/v1/dead/{task}").status_code == 404, "it is none any more"
     assert served.send("GET", f"/v1/tasks/{again}").json()["retry_of"] == task

@@ -12,10 +12,10 @@ from tests.api.served import PREFIX, Served
 
 
 def edit(
-    served: Served, task: int, changes: dict[str, Any], *, version: int | None = 0, key: str = ""
+    served: Served, task: int, changes: dict[str, Any], *, version: int | None = 0, token: str = ""
 ) -> httpx.Response:
     headers = {} if version is None else {"if-match": f'"{version}"'}
-    return served.send("PATCH", f"/v1/tasks/{task}", changes, key=key, headers=headers)
+    return served.send("PATCH", f"/v1/tasks/{task}", changes, token=token, headers=headers)
 
 
 def slug(answer: httpx.Response) -> str:
@@ -66,10 +66,13 @@ def test_an_edit_names_the_version_it_is_about(served: Served) -> None:
 
 def test_all_faults_of_an_edit_are_named_at_once_and_nothing_changes(served: Served) -> None:
     name, _ = served.add_tenant(plan="free")
-    key = served.add_key(name)
-    task = served.submit(key)
+    token = served.add_token(name)
+    task = served.submit(token)
     answer = edit(
-        served, task, {"priority": 10**7, "lane": "fast", "cap": "2d", "tolerance": "-5m", "pool": "nowhere"}, key=key
+        served,
+        task,
+        {"priority": 10**7, "lane": "fast", "cap": "2d", "tolerance": "-5m", "pool": "nowhere"},
+        token=token,
     )
     assert answer.status_code == 422
     found = {fault["pointer"]: fault["detail"] for fault in answer.json()["errors"]}
@@ -138,12 +141,12 @@ def test_what_runs_or_has_ended_is_not_edited_and_the_answer_says_what_it_is(ser
 
 def test_a_stranger_a_viewer_and_nobody_may_not_edit_or_hold(served: Served) -> None:
     task = served.submit()
-    viewer = served.keys[Role.VIEWER.value]
-    for key, status in ((served.stranger, 404), (viewer, 403)):
-        assert edit(served, task, {"priority": 1}, key=key).status_code == status
-        assert served.send("POST", f"/v1/tasks/{task}/hold", key=key).status_code == status
-    assert served.send("PATCH", f"/v1/tasks/{task}", {"priority": 1}, key=None).status_code == 401
-    answer = served.send("POST", "/v1/tasks/hold", {"ids": [task]}, key=served.stranger).json()
+    viewer = served.tokens[Role.VIEWER.value]
+    for token, status in ((served.stranger, 404), (viewer, 403)):
+        assert edit(served, task, {"priority": 1}, token=token).status_code == status
+        assert served.send("POST", f"/v1/tasks/{task}/hold", token=token).status_code == status
+    assert served.send("PATCH", f"/v1/tasks/{task}", {"priority": 1}, token=None).status_code == 401
+    answer = served.send("POST", "/v1/tasks/hold", {"ids": [task]}, token=served.stranger).json()
     assert answer == {"held": [], "refused": [{"id": task, "reason": "unknown"}]}
 
 

@@ -67,7 +67,7 @@ def test_a_typescript_client_is_generated_and_runs_a_task(database: str, tmp_pat
             *("--module", "commonjs", "--moduleResolution", "node", "program.ts"),
             cwd=tmp_path,
         )
-        said = _run("node", "program.js", url, cluster.keys.admin, cwd=tmp_path)
+        said = _run("node", "program.js", url, cluster.tokens.admin, cwd=tmp_path)
     assert json.loads(said) == ["failed", 3, "from-typescript", 1, None, "/command"]
 
 

@@ -135,7 +135,7 @@ def test_a_graph_is_held_and_released_as_a_whole(served: Served) -> None:
     assert served.send("POST", f"{path}/release").json() == {"id": made["id"], "released": []}
     assert served.send("GET", path).json()["states"] == {"blocked": 4, "ready": 1}
     assert served.send("POST", f"{path}/hold", {"reason": "x" * 201}).status_code == 422
-    assert served.send("POST", f"{path}/hold", key=served.stranger).status_code == 404
+    assert served.send("POST", f"{path}/hold", token=served.stranger).status_code == 404
     served.send("POST", f"{path}/cancel")
     for verb in ("hold", "release"):
         assert problem(served.send("POST", f"{path}/{verb}")) == Said(409, "already-terminal")
@@ -175,9 +175,9 @@ def test_graphs_are_found_by_the_schedule_that_made_them_by_user_and_by_time(ser
 def test_a_graph_of_another_tenant_is_as_unknown_as_none(served: Served) -> None:
     made = _submit(served).json()
     for path in (f"/v1/graphs/{made['id']}", "/v1/graphs/999999", "/v1/graphs/x"):
-        answer = served.send("GET", path, key=served.stranger)
+        answer = served.send("GET", path, token=served.stranger)
         assert (answer.status_code, answer.json()["detail"]) == (404, "there is no such graph")
-    assert served.send("POST", f"/v1/graphs/{made['id']}/cancel", key=served.stranger).status_code == 404
+    assert served.send("POST", f"/v1/graphs/{made['id']}/cancel", token=served.stranger).status_code == 404
 
 
 def test_the_largest_graph_is_stored_in_one_go(served: Served) -> None:

@@ -28,7 +28,7 @@ def _talk(served: Served, data: bytes) -> bytes:
 
 
 def _head(served: Served, *lines: str, method: str = "POST", path: str = "/v1/tasks") -> bytes:
-    head = [f"{method} {path} HTTP/1.1", "host: rota", f"authorization: Bearer {served.keys['admin']}",
+    head = [f"{method} {path} HTTP/1.1", "host: rota", f"authorization: Bearer {served.tokens['admin']}",
             "content-type: application/json", *lines]  # fmt: skip
     return ("\r\n".join(head) + "\r\n\r\n").encode()
 
@@ -52,14 +52,14 @@ def test_a_streamed_body_is_refused_when_it_becomes_too_large(served: Served) ->
         for _ in range(64):
             yield b" " * 4096
 
-    answer = served.send("POST", "/v1/tokens", endless(), key=served.keys["admin"])
+    answer = served.send("POST", "/v1/tokens", endless(), token=served.tokens["admin"])
     assert problem(answer) == Said(413, "payload-too-large")
 
 
 @pytest.mark.parametrize("path", ["/v1/tokens", "/v1/tenants", "/v1/dead/requeue", "/v1/tasks/cancel"])
 def test_small_routes_have_small_limits_inflated_too(served: Served, path: str) -> None:
     bomb = gzip.compress(b" " * (5 * 1024 * 1024))
-    answer = served.send("POST", path, bomb, key=served.keys["admin"], headers={"content-encoding": "gzip"})
+    answer = served.send("POST", path, bomb, token=served.tokens["admin"], headers={"content-encoding": "gzip"})
     assert problem(answer) == Said(413, "payload-too-large")
 
 
@@ -100,7 +100,7 @@ def test_a_connection_that_closes_in_the_middle_of_a_body_stores_nothing_and_hur
     address = urlsplit(served.url)
     with socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=20) as connection:
         connection.sendall(_head(served, "content-length: 100") + b'{"command":["tr')
-    assert served.send("GET", "/healthz", key=None).status_code == 200
+    assert served.send("GET", "/healthz", token=None).status_code == 200
     assert served.stored() == before
 
 

@@ -182,9 +182,11 @@ def test_another_tenant_sees_and_touches_nothing(served: Served) -> None:
     for method, path in (
         ("GET", ""), ("GET", "/next"), ("GET", "/history"), ("POST", "/pause"), ("POST", "/run"), ("DELETE", ""),
     ):  # fmt: skip
-        assert problem(served.send(method, f"/v1/schedules/ours{path}", key=served.stranger)) == Said(404, "not-found")
-    assert served.send("GET", "/v1/schedules", key=served.stranger).json()["schedules"] == []
-    assert problem(served.send("POST", "/v1/schedules/ours/run", key=served.keys["viewer"])).status == 403
+        assert problem(served.send(method, f"/v1/schedules/ours{path}", token=served.stranger)) == Said(
+            404, "not-found"
+        )
+    assert served.send("GET", "/v1/schedules", token=served.stranger).json()["schedules"] == []
+    assert problem(served.send("POST", "/v1/schedules/ours/run", token=served.tokens["viewer"])).status == 403
 
 
 def test_history_says_how_each_run_stands(served: Served) -> None:

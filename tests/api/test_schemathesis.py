@@ -57,12 +57,12 @@ def _made(http: httpx.Client) -> dict[str, int]:
 def test_no_generated_request_is_answered_with_a_server_error_or_as_nobody_said(database: str, tmp_path: Path) -> None:
     with Cluster(database, tmp_path / "cluster") as cluster:  # no worker: what is generated is not run
         cluster.add_server()
-        url, key = cluster.urls[0], f"Bearer {cluster.keys.admin}"
-        with httpx.Client(base_url=url, headers={"authorization": key}, trust_env=False, timeout=30) as http:
+        url, token = cluster.urls[0], f"Bearer {cluster.tokens.admin}"
+        with httpx.Client(base_url=url, headers={"authorization": token}, trust_env=False, timeout=30) as http:
             (tmp_path / "schemathesis.toml").write_text(SETTINGS.format(**_made(http)))
             ran = subprocess.run(
                 [
-                    SCHEMATHESIS, "run", f"{url}/openapi.json", "--header", f"Authorization: {key}",
+                    SCHEMATHESIS, "run", f"{url}/openapi.json", "--header", f"Authorization: {token}",
                     "--checks",
                     "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
                     "--max-examples", "10", "--seed", "1", "--phases", "examples,coverage,fuzzing",
@@ -71,4 +71,4 @@ def test_no_generated_request_is_answered_with_a_server_error_or_as_nobody_said(
                 cwd=tmp_path, capture_output=True, text=True, timeout=900, env={**os.environ, "NO_COLOR": "1"},
             )  # fmt: skip
             assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
-            assert http.get("/v1/me").status_code == 200, "the key still works: requests were judged, not turned away"
+            assert http.get("/v1/me").status_code == 200, "the token still works: requests were judged, not turned away"

@@ -51,7 +51,7 @@ def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _rota(cluster: Cluster, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.keys.admin}
+    environment = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.tokens.admin}
     return subprocess.run(
         [sys.executable, "-m", "rota.cli", *words],
         env=environment, input=stdin, capture_output=True, text=True, timeout=60,
@@ -100,7 +100,7 @@ def _every_answer(cluster: Cluster, tasks: list[int]) -> bytes:
             f"{base}/log?follow=true",
             f"{base}/why",
         ]
-    headers = {"authorization": f"Bearer {cluster.keys.admin}"}
+    headers = {"authorization": f"Bearer {cluster.tokens.admin}"}
     with httpx.Client(base_url=cluster.urls[0], headers=headers, timeout=30, trust_env=False) as http:
         answers = [http.get(path) for path in paths] + [
             http.post("/v1/tasks/wait", json={"ids": tasks, "timeout": 0}),

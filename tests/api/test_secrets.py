@@ -27,25 +27,25 @@ def _write(path: Path, *keys: str) -> None:
 
 
 def test_a_secret_is_set_listed_changed_and_removed(served: Served) -> None:
-    key = served.add_key(served.add_tenant()[0])
-    made = served.send("PUT", "/v1/secrets/API_KEY", {"value": CANARY}, key=key)
+    token = served.add_token(served.add_tenant()[0])
+    made = served.send("PUT", "/v1/secrets/API_KEY", {"value": CANARY}, token=token)
     assert (made.status_code, made.json()["version"]) == (201, 1)
-    changed = served.send("PUT", "/v1/secrets/API_KEY", {"value": CANARY + "2"}, key=key)
+    changed = served.send("PUT", "/v1/secrets/API_KEY", {"value": CANARY + "2"}, token=token)
     assert (changed.status_code, changed.json()["version"]) == (200, 2)
-    listed = served.send("GET", "/v1/secrets", key=key)
+    listed = served.send("GET", "/v1/secrets", token=token)
     (document,) = listed.json()["secrets"]
     assert set(document) == {"name", "version", "created_by", "created_at", "changed_by", "changed_at"}
     assert (document["name"], document["changed_by"]) == ("API_KEY", "member-user")
-    assert served.send("DELETE", "/v1/secrets/API_KEY", key=key).status_code == 204
-    assert problem(served.send("DELETE", "/v1/secrets/API_KEY", key=key)) == Said(404, "not-found")
+    assert served.send("DELETE", "/v1/secrets/API_KEY", token=token).status_code == 204
+    assert problem(served.send("DELETE", "/v1/secrets/API_KEY", token=token)) == Said(404, "not-found")
     assert CANARY not in made.text + changed.text + listed.text
 
 
 def test_another_tenants_secrets_are_as_unknown_as_none(served: Served) -> None:
     served.send("PUT", "/v1/secrets/OURS", {"value": CANARY})
-    assert "OURS" not in served.send("GET", "/v1/secrets", key=served.stranger).text
-    assert problem(served.send("DELETE", "/v1/secrets/OURS", key=served.stranger)) == Said(404, "not-found")
-    refused = served.send("POST", "/v1/tasks", {"command": ["true"], "secrets": ["OURS"]}, key=served.stranger)
+    assert "OURS" not in served.send("GET", "/v1/secrets", token=served.stranger).text
+    assert problem(served.send("DELETE", "/v1/secrets/OURS", token=served.stranger)) == Said(404, "not-found")
+    refused = served.send("POST", "/v1/tasks", {"command": ["true"], "secrets": ["OURS"]}, token=served.stranger)
     assert problem(refused) == Said(422, "unknown-secret", (("/secrets/0", "unknown-secret"),))
     assert served.send("POST", "/v1/tasks", {"command": ["true"], "secrets": ["OURS"]}).status_code == 201
 
@@ -158,7 +158,7 @@ def test_without_a_key_secret_routes_say_which_setting_is_missing_and_the_rest_w
         assert problem(refused) == Said(503, "secrets-unavailable")
         assert "secrets_key" in refused.json()["detail"]
         assert "ROTA_SECRETS_KEY_FILE" in refused.json()["detail"]
-    rotate = served.send("POST", "/v1/master-keys/rotate", key=served.keys["admin"])
+    rotate = served.send("POST", "/v1/master-keys/rotate", token=served.tokens["admin"])
     assert problem(rotate) == Said(503, "secrets-unavailable")
     assert served.submit() > 0
 
@@ -166,20 +166,20 @@ def test_without_a_key_secret_routes_say_which_setting_is_missing_and_the_rest_w
 def test_a_rotation_lets_the_old_key_go_without_a_restart(keyless: tuple[Served, Path]) -> None:
     served, keys = keyless
     there = served.cluster.urls[1]
-    admin = served.keys["admin"]
+    admin = served.tokens["admin"]
     for number in range(3):
         assert served.send("PUT", f"{there}/v1/secrets/S{number}", {"value": CANARY}).status_code == 201
     _write(keys, NEW, OLD)
-    first = served.send("POST", f"{there}/v1/master-keys/rotate", key=admin).json()
+    first = served.send("POST", f"{there}/v1/master-keys/rotate", token=admin).json()
     assert (first["rewrapped"], first["failed"]) == (3, [])
     assert [(key["known"], key["secrets"]) for key in first["keys"]] == [(True, 3), (True, 0)]
-    again = served.send("POST", f"{there}/v1/master-keys/rotate", key=admin).json()
+    again = served.send("POST", f"{there}/v1/master-keys/rotate", token=admin).json()
     assert (again["rewrapped"], again["key"]) == (0, first["key"])
     _write(keys, NEW)
     assert served.send("PUT", f"{there}/v1/secrets/S3", {"value": CANARY}).status_code == 201
     lost = new_key_text(os.urandom)
     _write(keys, lost)
-    last = served.send("POST", f"{there}/v1/master-keys/rotate", key=admin).json()
+    last = served.send("POST", f"{there}/v1/master-keys/rotate", token=admin).json()
     assert last["rewrapped"] == 0
     assert [fault["name"] for fault in last["failed"]] == ["S0", "S1", "S2", "S3"]
     assert CANARY not in json.dumps([first, again, last])

@@ -38,8 +38,8 @@ class Held:
         return Owner(self.task, 1, self.tenant)
 
 
-def running(served: Served, *artifacts: str, key: str = "") -> Held:
-    task = served.submit(key, cap="1h")
+def running(served: Served, *artifacts: str, token: str = "") -> Held:
+    task = served.submit(token, cap="1h")
     boot = secrets.randbits(62)
     served.ask(
         """update queue set state = 4, attempt = 1, version = version + 1, node = 1, boot = $2, epoch = 1,
@@ -51,8 +51,8 @@ def running(served: Served, *artifacts: str, key: str = "") -> Held:
     return Held(task, boot, served.ask("select tenant from queue where id = $1", task)[0][0])
 
 
-def upload(served: Served, data: bytes, key: str = "") -> str:
-    return str(served.send("POST", "/v1/artifacts", data, key=key).json()["sha256"])
+def upload(served: Served, data: bytes, token: str = "") -> str:
+    return str(served.send("POST", "/v1/artifacts", data, token=token).json()["sha256"])
 
 
 def ask(
@@ -60,7 +60,7 @@ def ask(
 ) -> httpx.Response:
     boot = more.get("boot", held.boot)
     address = f"/v1/worker/attempts/{more.get('task', held.task)}/{more.get('attempt', 1)}/{path}"
-    return served.send(method, address, body, key=served.keys["worker"], headers={"x-rota-boot": str(boot)})
+    return served.send(method, address, body, token=served.tokens["worker"], headers={"x-rota-boot": str(boot)})
 
 
 @contextlib.asynccontextmanager
@@ -70,7 +70,7 @@ async def agent(
     cache = ArtifactCache(folder / "cache", limit_bytes=limit_bytes)
     cache.open()
     transfers = Transfers(
-        servers=servers or (served.url,), token=served.keys["worker"], boot=held.boot, cache=cache,
+        servers=servers or (served.url,), token=served.tokens["worker"], boot=held.boot, cache=cache,
         patience_seconds=patience_seconds,
     )  # fmt: skip
     try:
@@ -99,7 +99,7 @@ def opened(folder: Path, data: bytes) -> AsyncIterator[int]:  # type: ignore[mis
 
 
 def test_an_attempt_reads_what_its_task_names_and_nothing_else(served: Served) -> None:
-    named, other, foreign = (upload(served, os.urandom(50), key) for key in ("", "", served.stranger))
+    named, other, foreign = (upload(served, os.urandom(50), token) for token in ("", "", served.stranger))
     held = running(served, named, foreign)  # a task that names another tenant's, as no admission would let it
     assert ask(served, held, f"artifacts/{named}").status_code == 200
     for sha in (other, foreign, named[:12], "0" * 64, "nonsense"):

@@ -26,13 +26,13 @@ def led(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Ite
         running.add_worker(capacity="cpu=2,memory=2G,disk=10G", options=("--label", "zone=a"))
         served = Served.on(running)
         sleeper = served.submit(served.stranger, **SLEEP)
-        until(lambda: why(served, sleeper, key=served.stranger)["reason"] == "running")
+        until(lambda: why(served, sleeper, token=served.stranger)["reason"] == "running")
         too_big = {"command": ["x"], "cpu": 64}
         until(
             lambda: served.send("POST", "/v1/tasks/preview", too_big).status_code == 422
         )  # admission knows the worker
         yield served
-        served.send("POST", f"/v1/tasks/{sleeper}/cancel", key=served.stranger)
+        served.send("POST", f"/v1/tasks/{sleeper}/cancel", token=served.stranger)
 
 
 def until(fact: Callable[[], bool]) -> None:
@@ -42,8 +42,8 @@ def until(fact: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def why(served: Served, task: int, *, key: str = "", server: int = 0) -> dict[str, Any]:
-    answer = served.send("GET", f"{served.cluster.urls[server]}/v1/tasks/{task}/why", key=key)
+def why(served: Served, task: int, *, token: str = "", server: int = 0) -> dict[str, Any]:
+    answer = served.send("GET", f"{served.cluster.urls[server]}/v1/tasks/{task}/why", token=token)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
@@ -68,7 +68,7 @@ def test_a_task_no_node_could_hold_hears_which_resource_is_short(led: Served) ->
     assert why(led, big)["sentence"] == ("no node could ever hold it: it asks for 64 cores, the most any node has is 2")
     assert (why(led, big)["estimated_start"], why(led, big)["basis"]) == (None, "unknown")
     assert why(led, far)["reason"] == "no-such-label"
-    load = led.send("GET", "/v1/pools/default/load", key=led.keys["operator"]).json()
+    load = led.send("GET", "/v1/pools/default/load", token=led.tokens["operator"]).json()
     until(lambda: b'rota_pool_unplaceable{pool="default"} 2' in metrics(led))
     assert sum(one["tasks"] for one in load["demand"]["unplaceable"]) <= 2
     led.send("POST", "/v1/tasks/cancel", {"ids": [big, far]})
@@ -101,23 +101,25 @@ def test_there_is_no_why_for_what_is_not_there(led: Served, task: str) -> None:
 
 def test_another_tenants_task_is_as_unknown_as_an_unused_number(led: Served) -> None:
     mine = led.submit(delay="1h")
-    assert problem(led.send("GET", f"/v1/tasks/{mine}/why", key=led.stranger)) == Said(404, "not-found")
-    assert problem(led.send("GET", f"/v1/tasks/{mine}/why", key=None)).status == 401
+    assert problem(led.send("GET", f"/v1/tasks/{mine}/why", token=led.stranger)) == Said(404, "not-found")
+    assert problem(led.send("GET", f"/v1/tasks/{mine}/why", token=None)).status == 401
     assert problem(led.send("GET", f"/v1/tasks/{mine}/why?x=1")).slug == "invalid-filter"
 
 
 def test_a_task_the_leader_has_not_read_yet_is_counted_in_the_database(led: Served) -> None:
-    key = led.add_key(led.add_tenant()[0])
-    batches = [led.send("POST", "/v1/tasks/batch", {"tasks": [{"command": ["x"]}] * 9_000}, key=key) for _ in range(2)]
+    token = led.add_token(led.add_tenant()[0])
+    batches = [
+        led.send("POST", "/v1/tasks/batch", {"tasks": [{"command": ["x"]}] * 9_000}, token=token) for _ in range(2)
+    ]
     first, second = (batch.json()["ids"] for batch in batches)
-    found = why(led, first[-1], key=key)
+    found = why(led, first[-1], token=token)
     assert (found["reason"], found["position"], found["ahead_of_mine"]) == ("in-database", 9_000, 8_999)
     assert "number 9,000 of your tasks in the queue in the database" in found["sentence"]
-    last = why(led, second[-1], key=key)
+    last = why(led, second[-1], token=token)
     assert (last["reason"], last["position"]) == ("in-database", None)
     assert "behind the first 10,000 of your tasks" in last["sentence"]
     for ids in (first, second):
-        led.send("POST", "/v1/tasks/cancel", {"ids": ids}, key=key)
+        led.send("POST", "/v1/tasks/cancel", {"ids": ids}, token=token)
 
 
 def test_a_pool_without_nodes_says_so(served: Served) -> None:
@@ -203,15 +205,15 @@ def test_a_preview_is_refused_as_the_submission_would_be(led: Served, body: Any,
 
 def test_a_preview_uses_up_no_rate_and_names_the_limits(led: Served) -> None:
     name, _ = led.add_tenant("free")
-    key = led.add_key(name)
-    plan = led.send("GET", "/v1/me", key=key).json()["plan"]
+    token = led.add_token(name)
+    plan = led.send("GET", "/v1/me", token=token).json()["plan"]
     burst = plan["burst"]
     for _ in range(3):
-        found = led.send("POST", "/v1/tasks/preview", {"tasks": [{"command": ["true"]}] * burst}, key=key).json()
+        found = led.send("POST", "/v1/tasks/preview", {"tasks": [{"command": ["true"]}] * burst}, token=token).json()
         assert found["accepted"], found
-    assert led.send("GET", "/v1/me", key=key).json()["usage"]["burst_left"] == burst
-    led.send("POST", "/v1/tasks", {"command": ["true"], "delay": "1h"}, key=key)
-    late = led.send("POST", "/v1/tasks/preview", {"tasks": [{"command": ["true"]}] * burst}, key=key).json()
+    assert led.send("GET", "/v1/me", token=token).json()["usage"]["burst_left"] == burst
+    led.send("POST", "/v1/tasks", {"command": ["true"], "delay": "1h"}, token=token)
+    late = led.send("POST", "/v1/tasks/preview", {"tasks": [{"command": ["true"]}] * burst}, token=token).json()
     assert (late["accepted"], [one["type"] for one in late["refusals"]]) == (False, ["rate-limited"])
 
 
@@ -228,7 +230,7 @@ def test_a_key_used_before_is_recognised(led: Served) -> None:
 
 def test_operators_see_the_whole_pool_from_every_server_node(led: Served) -> None:
     for url in led.cluster.urls:
-        load = led.send("GET", f"{url}/v1/pools/default/load", key=led.keys["operator"]).json()
+        load = led.send("GET", f"{url}/v1/pools/default/load", token=led.tokens["operator"]).json()
         assert (load["utilisation"], load["peak"], load["nodes_in_all"]) == (1.0, True, 1)
         assert load["nodes"][0]["name"] == "node-0"
         assert (load["nodes"][0]["state"], load["nodes"][0]["running"], load["nodes"][0]["free"]["cpu"]) == ("up", 1, 0)
@@ -243,10 +245,10 @@ def test_others_see_how_full_it_is_and_their_own_share(led: Served) -> None:
     assert {"tenants", "nodes", "reservations", "demand", "lanes"}.isdisjoint(load)
     assert (load["utilisation"], load["own"]["share"], load["own"]["running"]) == (1.0, 0.0, 0)
     assert set(load["resources"][0]) == {"name", "utilisation"}
-    strangers = led.send("GET", "/v1/pools/default/load", key=led.stranger).json()
+    strangers = led.send("GET", "/v1/pools/default/load", token=led.stranger).json()
     assert (strangers["own"]["share"], strangers["own"]["running"]) == (1.0, 1)
     assert problem(led.send("GET", "/v1/pools/nope/load")) == Said(404, "not-found")
-    assert problem(led.send("GET", "/v1/pools/default/load", key=led.keys["worker"])).status == 403
+    assert problem(led.send("GET", "/v1/pools/default/load", token=led.tokens["worker"])).status == 403
 
 
 def test_the_demand_signal_is_measured(led: Served) -> None:
@@ -258,4 +260,4 @@ def test_the_demand_signal_is_measured(led: Served) -> None:
 
 @pytest.mark.parametrize("path", ["/internal/pools/1/load", "/internal/pools/1/explain"])
 def test_server_nodes_tell_nobody_else(led: Served, path: str) -> None:
-    assert problem(led.send("POST", path, [], key=led.keys["admin"])).status == 401
+    assert problem(led.send("POST", path, [], token=led.tokens["admin"])).status == 401

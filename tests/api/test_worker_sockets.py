@@ -24,8 +24,8 @@ def _hello(**changes: object) -> bytes:
     return wire.encode(wire.Hello(**{**fields, **changes}))  # type: ignore[arg-type]
 
 
-def _open(served: Served, path: str = "/v1/worker/control", key: str = "worker") -> ClientConnection:
-    headers = {"Authorization": f"Bearer {served.keys.get(key, key)}"}
+def _open(served: Served, path: str = "/v1/worker/control", token: str = "worker") -> ClientConnection:
+    headers = {"Authorization": f"Bearer {served.tokens.get(token, token)}"}
     return connect(served.url.replace("http", "ws") + path, additional_headers=headers, max_size=None, proxy=None)
 
 
@@ -47,7 +47,7 @@ def _code_after(socket: ClientConnection, say: Callable[[], object]) -> int:
 
 
 def _epoch(served: Served) -> int:
-    answer = served.send("GET", "/v1/worker/leader", key=served.keys["worker"])
+    answer = served.send("GET", "/v1/worker/leader", token=served.tokens["worker"])
     return int(answer.json()["epoch"])
 
 
@@ -57,10 +57,10 @@ def test_a_name_that_no_node_can_have_is_refused(served: Served, name: str) -> N
 
 
 @pytest.mark.parametrize("path", ["/v1/worker/control", "/v1/worker/logs"])
-@pytest.mark.parametrize(("key", "status"), [("", 401), ("nonsense", 401), ("member", 403), ("admin", 403)])
-def test_a_wrong_credential_is_refused_before_the_upgrade(served: Served, path: str, key: str, status: int) -> None:
+@pytest.mark.parametrize(("token", "status"), [("", 401), ("nonsense", 401), ("member", 403), ("admin", 403)])
+def test_a_wrong_credential_is_refused_before_the_upgrade(served: Served, path: str, token: str, status: int) -> None:
     with pytest.raises(InvalidStatus) as refused:
-        _open(served, path, key)
+        _open(served, path, token)
     assert refused.value.response.status_code == status
 
 

@@ -65,7 +65,7 @@ class Scene:
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
 
     def _headers(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self.cluster.keys.admin}"}
+        return {"authorization": f"Bearer {self.cluster.tokens.admin}"}
 
     def close(self) -> None:
         self._http.close()

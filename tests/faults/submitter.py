@@ -32,7 +32,7 @@ class Submitter(threading.Thread):
         began = time.monotonic()
         sent = 0
         with httpx.Client(timeout=15, trust_env=False) as http:
-            http.headers["authorization"] = f"Bearer {self._scene.cluster.keys.admin}"
+            http.headers["authorization"] = f"Bearer {self._scene.cluster.tokens.admin}"
             while sent < self._tasks:
                 amount = min(self._tasks - sent, self._random.choice([1, 1, 1, 1, 10, 50]))
                 self._submit(http, [self._task(sent + place) for place in range(amount)])

@@ -35,7 +35,7 @@ class Canceller:
         self._scene = scene
         self._random = random.Random(number)
         self._http = httpx.Client(timeout=30, trust_env=False)
-        self._http.headers["authorization"] = f"Bearer {scene.cluster.keys.admin}"
+        self._http.headers["authorization"] = f"Bearer {scene.cluster.tokens.admin}"
 
     def run(self, groups: int) -> list[Told]:
         with self._http:
@@ -119,7 +119,7 @@ def test_a_cancel_stranded_in_its_transaction_holds_nobody_up_for_long(scene: Sc
 
     trap = proxy.strand_after(b"set cancel_requested")
     with httpx.Client(timeout=20, trust_env=False) as http:
-        http.headers["authorization"] = f"Bearer {scene.cluster.keys.admin}"
+        http.headers["authorization"] = f"Bearer {scene.cluster.tokens.admin}"
         answer = http.post(f"{scene.cluster.urls[1]}/v1/tasks/cancel", json={"ids": waiting})
     trap.wait()
     assert answer.status_code == 503, answer.text

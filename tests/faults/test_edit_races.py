@@ -27,7 +27,7 @@ class Mover:
         self._scene = scene
         self._random = random.Random(number)
         self._http = httpx.Client(timeout=30, trust_env=False)
-        self._http.headers["authorization"] = f"Bearer {scene.cluster.keys.admin}"
+        self._http.headers["authorization"] = f"Bearer {scene.cluster.tokens.admin}"
 
     def run(self, groups: int) -> dict[int, int]:
         """Task → the answer's status."""
@@ -71,7 +71,7 @@ def test_an_edit_that_races_a_start_comes_before_it_or_is_refused_and_holds_outl
     assert {one.task for one in scene.executions()} == set(refused)
     # And it is the task it was: moved back, it runs, but for those that are held; whoever leads.
     with httpx.Client(timeout=30, trust_env=False) as http:
-        http.headers["authorization"] = f"Bearer {scene.cluster.keys.admin}"
+        http.headers["authorization"] = f"Bearer {scene.cluster.tokens.admin}"
         assert http.post(f"{scene.cluster.urls[0]}/v1/tasks/hold", json={"ids": moved[:3]}).status_code == 200
         for task in moved[3:]:
             path = f"{scene.cluster.urls[0]}/v1/tasks/{task}"

@@ -50,7 +50,7 @@ def _http(scene: Scene, *, connections: int = 200) -> httpx.AsyncClient:
         timeout=30,
         trust_env=False,
         limits=httpx.Limits(max_connections=connections),
-        headers={"authorization": f"Bearer {scene.cluster.keys.admin}"},
+        headers={"authorization": f"Bearer {scene.cluster.tokens.admin}"},
     )
 
 

@@ -32,7 +32,7 @@ def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) ->
 def client(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     """`Client()` would read the profile that `rota up` writes; here the environment names the server."""
     monkeypatch.setenv("ROTA_SERVER", cluster.urls[0])
-    monkeypatch.setenv("ROTA_TOKEN", cluster.keys.admin)
+    monkeypatch.setenv("ROTA_TOKEN", cluster.tokens.admin)
     monkeypatch.syspath_prepend(str(MODULES))
     with Client() as ready:
         yield ready
@@ -41,7 +41,7 @@ def client(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client
 @pytest.fixture
 def rota(cluster: Cluster) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs the command as a person would: `rota("list", "-o", "json")`."""
-    environment = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.keys.admin}
+    environment = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.tokens.admin}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

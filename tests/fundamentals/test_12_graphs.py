@@ -78,7 +78,7 @@ def test_what_failed_is_run_again_with_all_that_was_skipped(client: Client, tmp_
 
 
 def test_what_a_running_task_submits_joins_its_graph(client: Client, cluster: Cluster) -> None:
-    where = [cluster.urls[0], cluster.keys.admin]
+    where = [cluster.urls[0], cluster.tokens.admin]
     with Graph("growing", client) as graph:
         parent = graph.task(function="sample_tasks:submit_children", args=[3, *where], name="parent")
     done = graph.wait(timeout=60)
@@ -87,7 +87,7 @@ def test_what_a_running_task_submits_joins_its_graph(client: Client, cluster: Cl
 
 
 def test_a_task_that_is_given_a_key_submits_as_anybody_does(client: Client, cluster: Cluster) -> None:
-    client.secrets.set("ROTA_TOKEN", cluster.keys.admin)
+    client.secrets.set("ROTA_TOKEN", cluster.tokens.admin)
     given: dict[str, Any] = {"env": {"ROTA_SERVER": cluster.urls[0]}, "secrets": ["ROTA_TOKEN"], "isolation": "none"}
     with Graph("given", client) as graph:
         shell = graph.task(

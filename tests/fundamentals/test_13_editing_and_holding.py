@@ -106,7 +106,7 @@ def test_rather_not_at_all_than_too_late(client: Client, rota: Rota, paused: Non
 
 
 async def test_the_awaited_face_holds_edits_and_releases_alike(cluster: Cluster) -> None:
-    async with AsyncClient(cluster.urls[0], cluster.keys.admin) as rota:
+    async with AsyncClient(cluster.urls[0], cluster.tokens.admin) as rota:
         task = await rota.submit(["true"], delay="1h")
         assert (await task.hold("later")).state == "paused"
         assert (await task.edit(priority=3)).priority == 3

@@ -54,6 +54,6 @@ def test_what_a_function_prints_is_its_log(client: Client) -> None:
 
 
 async def test_the_asynchronous_client_speaks_the_same_language(cluster: Cluster) -> None:
-    async with AsyncClient(server=cluster.urls[0], token=cluster.keys.admin) as client:
+    async with AsyncClient(server=cluster.urls[0], token=cluster.tokens.admin) as client:
         handle = await client.submit(function="sample_tasks:add", args=[20, 22])
         assert await handle.result(timeout=30) == 42

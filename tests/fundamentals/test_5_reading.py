@@ -127,7 +127,7 @@ def test_a_task_tells_what_it_was_given_and_what_it_used(client: Client) -> None
 
 
 async def test_the_asynchronous_client_reads_the_same(cluster: Cluster) -> None:
-    async with AsyncClient(server=cluster.urls[0], token=cluster.keys.admin) as client:
+    async with AsyncClient(server=cluster.urls[0], token=cluster.tokens.admin) as client:
         handle = await client.submit(["sh", "-c", "echo hi"])
         items = [item async for item in handle.follow()]
         assert [item.data for item in items if isinstance(item, LogChunk)] == [b"hi\n"]

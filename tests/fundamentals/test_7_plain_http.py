@@ -13,7 +13,7 @@ from tests.harness.cluster import Cluster
 
 @pytest.fixture
 def http(cluster: Cluster) -> Iterator[httpx.Client]:
-    headers = {"authorization": f"Bearer {cluster.keys.admin}"}
+    headers = {"authorization": f"Bearer {cluster.tokens.admin}"}
     with httpx.Client(base_url=cluster.urls[0], headers=headers, timeout=60) as ready:
         yield ready
 

@@ -115,7 +115,7 @@ class Cluster:
     servers: list[Process] = field(default_factory=list)
     workers: list[Process] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
-    keys: FirstTokens = field(default_factory=lambda: FirstTokens("", ""))
+    tokens: FirstTokens = field(default_factory=lambda: FirstTokens("", ""))
 
     @property
     def secrets_key(self) -> Path:
@@ -124,7 +124,7 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.keys = asyncio.run(ensure_first_tokens(self.database, self.folder))
+        self.tokens = asyncio.run(ensure_first_tokens(self.database, self.folder))
         ensure_key_file(self.secrets_key, os.urandom)
         return self
 
@@ -182,7 +182,7 @@ class Cluster:
                 "none",
                 *options,
             ],
-            {"ROTA_TOKEN": self.keys.worker, "PYTHONPATH": path, **environment},
+            {"ROTA_TOKEN": self.tokens.worker, "PYTHONPATH": path, **environment},
             self.folder,
         )
         self.workers.append(process)
@@ -191,4 +191,4 @@ class Cluster:
         return process
 
     def client(self, server: int = 0) -> Client:
-        return Client(server=self.urls[server], token=self.keys.admin)
+        return Client(server=self.urls[server], token=self.tokens.admin)

@@ -35,7 +35,7 @@ def rota(cluster: Cluster) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command line, as a user runs it."""
 
     def run(*arguments: str, server: int = 0) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "ROTA_SERVER": cluster.urls[server], "ROTA_TOKEN": cluster.keys.admin}
+        environment = {**os.environ, "ROTA_SERVER": cluster.urls[server], "ROTA_TOKEN": cluster.tokens.admin}
         return subprocess.run(
             [sys.executable, "-m", "rota.cli", *arguments], env=environment, capture_output=True, text=True, timeout=60
         )

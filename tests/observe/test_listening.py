@@ -33,7 +33,7 @@ def test_a_stream_tells_what_happens_to_a_task(client: Client) -> None:
 def test_a_listener_that_moves_to_another_node_gets_every_event_once(cluster: Cluster) -> None:
     tags = {"of": "coming back"}
     tag = ("of", "coming back")
-    here, there = (Client(url, cluster.keys.admin) for url in cluster.urls[:2])
+    here, there = (Client(url, cluster.tokens.admin) for url in cluster.urls[:2])
     tasks = [here.submit(["true"], tags=tags).id for _ in range(4)]
     here.gather([here.handle(task) for task in tasks])
     heard, after = [], None
@@ -84,7 +84,7 @@ def test_a_skipped_instant_is_an_event(client: Client) -> None:
      ("since=yesterday", "no time"), ("after=1-2", "id of an earlier event"), ("follow=maybe", "neither true nor")],
 )  # fmt: skip
 def test_a_bad_query_is_refused(cluster: Cluster, query: str, word: str) -> None:
-    headers = {"authorization": f"Bearer {cluster.keys.admin}"}
+    headers = {"authorization": f"Bearer {cluster.tokens.admin}"}
     answer = httpx.get(f"{cluster.urls[0]}/v1/events?{query}", headers=headers, trust_env=False)
     assert answer.status_code in (400, 422)
     assert word in answer.json()["detail"]

@@ -47,7 +47,7 @@ def client(cluster: Cluster) -> Iterator[Client]:
 @pytest.fixture(scope="package")
 def untrusted(cluster: Cluster) -> Iterator[Client]:
     """A member of a tenant that nobody trusts: its tasks run sandboxed."""
-    admin = {"authorization": f"Bearer {cluster.keys.admin}"}
+    admin = {"authorization": f"Bearer {cluster.tokens.admin}"}
     with httpx.Client(base_url=cluster.urls[0], headers=admin, timeout=30, trust_env=False) as http:
         http.post("/v1/tenants", json={"name": "untrusted", "plan": "unlimited"}).raise_for_status()
         answer = http.post("/v1/tokens", json={"tenant": "untrusted", "user": "sam", "role": "member"})

@@ -22,7 +22,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def run(cluster: Cluster, tmp_path: Path) -> Run:
-    environment = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.keys.admin}
+    environment = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.tokens.admin}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         line = [sys.executable, *words]

@@ -170,7 +170,7 @@ async def test_the_awaited_client_uploads_first_too_and_a_preview_uploads_nothin
     cluster: Cluster, tmp_path: Path
 ) -> None:
     (tmp_path / "it").write_bytes(b"from a file\n")
-    async with AsyncClient(server=cluster.urls[0], token=cluster.keys.admin) as client:
+    async with AsyncClient(server=cluster.urls[0], token=cluster.tokens.admin) as client:
         with pytest.raises(TypeError, match="upload is a local file"):
             await client.preview(upload=tmp_path / "it")
         same = {"command": ["cat", "it"], "files": {"it": tmp_path / "it"}}

@@ -43,7 +43,7 @@ def test_outputs_become_artifacts_that_are_listed_and_fetched(
         assert task.state == "done", task
         assert [output.name for output in task.outputs] == ["out/a.txt", "out/deep/b.txt", "x.log"]
         assert client.artifacts.read(task.outputs[1].artifact) == b"2\n"
-    environment = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.keys.admin}
+    environment = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.tokens.admin}
 
     def rota(*words: str) -> subprocess.CompletedProcess[str]:
         line = [sys.executable, "-m", "rota.cli", *words]

@@ -45,7 +45,7 @@ def test_what_the_readme_types_does_what_it_shows(cluster: Cluster, session: lis
     env = {
         **os.environ,
         "ROTA_SERVER": cluster.urls[0],
-        "ROTA_TOKEN": cluster.keys.admin,
+        "ROTA_TOKEN": cluster.tokens.admin,
         "PATH": f"{folder}:{os.environ['PATH']}",
     }
     line = ["bash", "-c", "set -eE; trap 'exit 1' ERR\n" + "\n".join(f"{one} || exit 1" for one in typed)]
@@ -56,7 +56,7 @@ def test_what_the_readme_types_does_what_it_shows(cluster: Cluster, session: lis
 
 def test_the_graph_of_the_readme_can_be_submitted(cluster: Cluster) -> None:
     (source,) = ["\n".join(block) for block in blocks() if block and block[0] == "from rota import Graph"]
-    env = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.keys.admin}
+    env = {**os.environ, "ROTA_SERVER": cluster.urls[0], "ROTA_TOKEN": cluster.tokens.admin}
     line = [sys.executable, "-c", f'{source}\nassert graph.wait(60).status == "done"']
     ran = subprocess.run(line, env=env, capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert ran.returncode == 0, ran.stderr

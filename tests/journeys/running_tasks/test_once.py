@@ -81,7 +81,7 @@ async def test_an_effect_of_a_client_whose_result_can_not_be_kept_is_not_repeate
         done.append(key)
         return RESULTS[result]
 
-    async with AsyncClient(server=cluster.urls[0], token=cluster.keys.admin) as awaited:
+    async with AsyncClient(server=cluster.urls[0], token=cluster.tokens.admin) as awaited:
         with pytest.raises(OnceError, match="is done and recorded, but without its result"):
             await awaited.once(key, effect)
         assert await awaited.once(key, effect) is None
@@ -111,7 +111,7 @@ def test_misuse_is_told_in_a_sentence(client: Client, key: str) -> None:
 
 
 def test_over_http_201_is_first_200_is_done_and_409_is_somebody_at_it(cluster: Cluster, key: str) -> None:
-    headers = {"authorization": f"Bearer {cluster.keys.admin}"}
+    headers = {"authorization": f"Bearer {cluster.tokens.admin}"}
 
     def ask(**body: object) -> tuple[int, dict[str, object]]:
         answered = httpx.post(f"{cluster.urls[0]}/v1/once", headers=headers, json={"key": key, **body})
@@ -149,12 +149,12 @@ def test_over_http_201_is_first_200_is_done_and_409_is_somebody_at_it(cluster: C
     ],
 )
 def test_bad_requests_are_refused(cluster: Cluster, body: dict[str, object]) -> None:
-    headers = {"authorization": f"Bearer {cluster.keys.admin}"}
+    headers = {"authorization": f"Bearer {cluster.tokens.admin}"}
     assert httpx.post(f"{cluster.urls[0]}/v1/once", headers=headers, json=body).status_code == 422
 
 
 def test_a_worker_speaks_only_for_attempts_that_run(cluster: Cluster, key: str) -> None:
-    headers = {"authorization": f"Bearer {cluster.keys.worker}"}
+    headers = {"authorization": f"Bearer {cluster.tokens.worker}"}
     body = {"task": 1, "attempt": 30_000, "action": "claim", "key": key, "nonce": "n"}
     answered = httpx.post(f"{cluster.urls[0]}/v1/worker/once", headers=headers, json=body)
     assert (answered.status_code, answered.json()["type"].rsplit("/", 1)[-1]) == (409, "not-running")
@@ -206,7 +206,7 @@ async def test_awaited_clients_do_it_once_among_many(cluster: Cluster, key: str)
         await asyncio.sleep(0)
         return "charged"
 
-    async with AsyncClient(server=cluster.urls[0], token=cluster.keys.admin) as client:
+    async with AsyncClient(server=cluster.urls[0], token=cluster.tokens.admin) as client:
         results = await asyncio.gather(*(client.once(key, effect) for _ in range(5)))
         assert (results, done) == (["charged"] * 5, [key])
         other = f"{key}-other"
