@@ -17,7 +17,7 @@ from rota.model.errors import Problem
 from rota.server.housekeeping import retain, retain_segments
 from rota.server.long_logs import LogKeeper
 from rota.settle.settlement import settle
-from rota.store.log_reading import Beginning, LogQuery, fetch, find_tail, look
+from rota.store.log_reading import Beginning, LogQuery, fetch, find_chunks, find_tail
 from rota.store.log_segments import SEGMENT_BYTES, Segments
 from rota.store.logs import LogCounter, store_chunks
 from rota.store.long_logs import forget_segments
@@ -59,7 +59,7 @@ class Stored:
         text = b""
         while True:
             async with self.rows.database.tenant(tenant or self.rows.tenant) as connection:
-                found = await look(connection, query, after=after, limit=self.limit)
+                found = await find_chunks(connection, query, after=after, limit=self.limit)
             page = await fetch(segments, query, found, after=after)
             text += b"".join(chunk.data for chunk in page.chunks)
             if page.is_last:

@@ -24,8 +24,8 @@ from rota.store.long_logs import (
     claim_long,
     forget_long,
     keep_segment,
-    look_later,
     next_chunks,
+    postpone,
     read_long,
 )
 from rota.store.retention import PUT_OFF
@@ -115,4 +115,4 @@ class LogKeeper:
 
     async def _later(self, attempt: Attempt, seconds: float) -> None:
         async with self._database.engine() as connection:
-            await look_later(connection, attempt, seconds=seconds)
+            await postpone(connection, attempt, seconds=seconds)

@@ -59,7 +59,7 @@ async def list_dead(
     )
     if len(rows) > limit:
         return Page(list(rows[:limit]), rows[limit - 1]["id"])
-    stop = await connection.fetchval(sql("dead_letters/last_looked_at"), tenant, before, among, walk - 1)
+    stop = await connection.fetchval(sql("dead_letters/last_examined"), tenant, before, among, walk - 1)
     return Page(list(rows), stop)
 
 

@@ -10,14 +10,14 @@ from rota.store.statements import sql
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Examined:
     server_version: int
     schema: int
     schema_current: bool
     stuck: int
 
 
-async def look(url: str) -> Seen:
+async def examine(url: str) -> Examined:
     version = await read_version(url)
     connection = await connect(url, {"application_name": "rota doctor"})
     try:
@@ -25,4 +25,4 @@ async def look(url: str) -> Seen:
         stuck = len(await connection.fetch(sql("doctor/stuck_tasks"))) if version.current else 0
     finally:
         await connection.close()
-    return Seen(server, version.applied, version.current, stuck)
+    return Examined(server, version.applied, version.current, stuck)

@@ -160,7 +160,7 @@ async def list_graphs(
     )
     if len(rows) > limit:
         return Page(list(rows[:limit]), rows[limit - 1]["id"])
-    stop = await connection.fetchval(sql("graphs/last_looked_at", chosen=chosen), tenant, before, runs, walk - 1, low)
+    stop = await connection.fetchval(sql("graphs/last_examined", chosen=chosen), tenant, before, runs, walk - 1, low)
     return Page(list(rows), stop)
 
 

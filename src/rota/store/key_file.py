@@ -17,7 +17,7 @@ from rota.store.envelope import BadKeys, Keyring, RandomBytes, new_key_text, par
 
 log = structlog.get_logger()
 
-Seen = tuple[int, int, int]  # inode, size and time of the file
+FileIdentity = tuple[int, int, int]  # inode, size and time of the file
 
 
 class KeyFile:
@@ -32,7 +32,7 @@ class KeyFile:
     def keyring(self) -> Keyring:
         """The keys as the file has them now."""
         try:
-            seen = _look(os.stat(self.path))
+            seen = _identity(os.stat(self.path))
             if seen != self._seen:
                 self._seen = seen  # a wrong file is logged once, not at every use
                 self._seen, self._keyring = _read(self.path)
@@ -59,7 +59,7 @@ def ensure_key_file(path: Path, random_bytes: RandomBytes) -> None:
         os.fsync(file.fileno())
 
 
-def _read(path: Path) -> tuple[Seen, Keyring]:
+def _read(path: Path) -> tuple[FileIdentity, Keyring]:
     try:
         with path.open() as file:
             found = os.fstat(file.fileno())
@@ -69,10 +69,10 @@ def _read(path: Path) -> tuple[Seen, Keyring]:
     if stat.S_IMODE(found.st_mode) & 0o007:
         raise SettingsError(f"secrets_key: {path} is open to every user of this machine; chmod 600 it")
     try:
-        return _look(found), parse_keys(text)
+        return _identity(found), parse_keys(text)
     except BadKeys as error:
         raise SettingsError(f"secrets_key: {path}: {error}") from None
 
 
-def _look(found: os.stat_result) -> Seen:
+def _identity(found: os.stat_result) -> FileIdentity:
     return found.st_ino, found.st_size, found.st_mtime_ns

@@ -116,7 +116,7 @@ async def _by_state(
         )
         rows += found
         if len(found) <= limit and checks != (None,) * len(checks):
-            stop = await connection.fetchval(sql("listing/last_ended_looked_at"), tenant, before, state, low, walk - 1)
+            stop = await connection.fetchval(sql("listing/last_ended_examined"), tenant, before, state, low, walk - 1)
             stops += [stop] if stop is not None else []
     return rows, stops
 
@@ -250,7 +250,7 @@ async def _drive(
     if len(rows) > limit or chosen == "by_id":
         return rows, []
     stop = await connection.fetchval(
-        sql("listing/last_looked_at", chosen=chosen), tenant, before, low, walk - 1, value, wanted.without_arrays
+        sql("listing/last_examined", chosen=chosen), tenant, before, low, walk - 1, value, wanted.without_arrays
     )
     return rows, [] if stop is None else [stop]
 

@@ -1,8 +1,8 @@
 """Reads stored output, from rows or from the object store.
 
 Chunks are numbered without gaps per attempt; a reader continues after the last number it saw. The latest chunks are
-rows, the older ones of long output are in the object store. Finding chunks in the database (`look`) and fetching their
-object (`fetch`) are separate, so that no connection is held while the object store answers.
+rows, the older ones of long output are in the object store. `find_chunks` asks the database and `fetch` reads their
+object, so that no connection is held while the object store answers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LogPage:
     is_last: bool
 
 
-async def look(connection: AnyConnection, query: LogQuery, *, after: int, limit: int) -> Found:
+async def find_chunks(connection: AnyConnection, query: LogQuery, *, after: int, limit: int) -> Found:
     """Finds the next chunks or their segment."""
     rows = await connection.fetch(
         sql("log_reading/read_log"), query.task, query.attempt, after, query.stream, query.since, limit

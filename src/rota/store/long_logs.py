@@ -40,8 +40,8 @@ async def claim_long(connection: AnyConnection, *, at_most: int, for_seconds: fl
     return [(row["task"], row["attempt"]) for row in rows]
 
 
-async def look_later(connection: AnyConnection, attempt: Attempt, *, seconds: float) -> None:
-    await connection.execute(sql("long_logs/look_later"), *attempt, seconds)
+async def postpone(connection: AnyConnection, attempt: Attempt, *, seconds: float) -> None:
+    await connection.execute(sql("long_logs/postpone"), *attempt, seconds)
 
 
 async def forget_long(connection: AnyConnection, attempt: Attempt, *, older_than_hours: int = 0) -> None:

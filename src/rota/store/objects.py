@@ -191,8 +191,11 @@ def _open_folder(folder: Path) -> ObjectStore:
 
 def _allows_plain_http(options: Mapping[str, str]) -> bool:
     """Only on request: for a store on the same machine or in a private network."""
-    said = [options.get("allow_http", ""), *(os.environ.get(f"{cloud}ALLOW_HTTP", "") for cloud in _CLOUD_VARIABLES)]
-    return any(word.lower() in ("true", "1", "yes") for word in said)
+    given = [
+        options.get("allow_http", ""),
+        *(os.environ.get(f"{cloud}ALLOW_HTTP", "") for cloud in _CLOUD_VARIABLES),
+    ]
+    return any(word.lower() in ("true", "1", "yes") for word in given)
 
 
 def _secrets(options: Mapping[str, str]) -> tuple[str, ...]:

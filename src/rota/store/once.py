@@ -13,7 +13,7 @@ from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
 _TRIES = 5
-_TASK_LOOKS_SECONDS = 1.0  # how soon to ask again while another task holds the claim
+_ASK_AGAIN_SECONDS = 1.0  # how soon to ask again while another task holds the claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +46,18 @@ class Taken:
     retry_after_seconds: float
 
 
-async def claim(connection: AnyConnection, tenant: int, key: str, who: Claimant) -> First | Done | Taken:
+async def claim(connection: AnyConnection, tenant: int, key: str, claimant: Claimant) -> First | Done | Taken:
     """Claims the effect. A repeated call with the same claim gets the same answer and a new lease."""
     for _ in range(_TRIES):
         won = await connection.fetchval(
-            sql("once/claim_once"), tenant, key, who.claim, who.task, who.attempt, who.lease_ms
+            sql("once/claim_once"), tenant, key, claimant.claim, claimant.task, claimant.attempt, claimant.lease_ms
         )
         if won is not None:
             return First()
-        found = await _look(connection, tenant, key, who.claim)
+        found = await _read(connection, tenant, key, claimant.claim)
         if found is not None:
             return found  # else the claim was given up between the two statements
-    return Taken(_TASK_LOOKS_SECONDS)
+    return Taken(_ASK_AGAIN_SECONDS)
 
 
 async def record(
@@ -70,7 +70,7 @@ async def record(
         written = await connection.fetchval(sql("once/record_claimed"), tenant, key, claim, result)
     if written is not None:
         return First()
-    return await _look(connection, tenant, key, claim) or Taken(_TASK_LOOKS_SECONDS)
+    return await _read(connection, tenant, key, claim) or Taken(_ASK_AGAIN_SECONDS)
 
 
 async def give_up(connection: AnyConnection, tenant: int, key: str, claim: str) -> bool:
@@ -85,11 +85,11 @@ async def running_tenant(connection: AnyConnection, task: int, attempt: int) -> 
     return tenant
 
 
-async def _look(connection: AnyConnection, tenant: int, key: str, claim: str | None) -> Done | Taken | None:
+async def _read(connection: AnyConnection, tenant: int, key: str, claim: str | None) -> Done | Taken | None:
     row = await connection.fetchrow(sql("once/read_once"), tenant, key, claim)
     if row is None:
         return None
     if row["done"]:
         return Done(row["result"], row["ours"])
     left = row["left_seconds"]
-    return Taken(_TASK_LOOKS_SECONDS if left is None else max(0.0, left))
+    return Taken(_ASK_AGAIN_SECONDS if left is None else max(0.0, left))

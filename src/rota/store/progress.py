@@ -14,9 +14,9 @@ from rota.store.statements import columns, sql
 ROWS_A_ROUND = 20_000
 
 
-async def store_progress(connection: AnyConnection, said: Sequence[ReportedProgress]) -> None:
+async def store_progress(connection: AnyConnection, reported: Sequence[ReportedProgress]) -> None:
     """Stores reports of running attempts; late ones are dropped."""
-    latest = {one.task: one for one in said}
+    latest = {one.task: one for one in reported}
     words = [latest[task] for task in sorted(latest)]
     progress = [cleaned(one.progress) for one in words]
     await connection.execute(

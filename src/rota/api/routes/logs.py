@@ -21,7 +21,7 @@ from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
 from rota.store import reading
-from rota.store.log_reading import Beginning, LogPage, LogQuery, fetch, find_tail, look
+from rota.store.log_reading import Beginning, LogPage, LogQuery, fetch, find_chunks, find_tail
 
 router = APIRouter(prefix="/v1/tasks", tags=["logs"])
 
@@ -83,7 +83,7 @@ async def _latest(services: Services, caller: Caller, number: int) -> int:
 
 async def _page(services: Services, caller: Caller, wanted: LogQuery, after: int) -> LogPage:
     async with services.database.tenant(caller.tenant_id) as connection:
-        found = await look(connection, wanted, after=after, limit=CHUNKS_A_READ)
+        found = await find_chunks(connection, wanted, after=after, limit=CHUNKS_A_READ)
     return await fetch(services.segments, wanted, found, after=after)
 
 
@@ -112,7 +112,7 @@ async def _follow(
                 async with services.database.tenant(caller.tenant_id) as connection:
                     row = await reading.read_task(connection, number, caller.tenant_id)
                     current = replace(wanted, attempt=attempt)
-                    found = await look(connection, current, after=after, limit=CHUNKS_A_READ)
+                    found = await find_chunks(connection, current, after=after, limit=CHUNKS_A_READ)
                 page = await fetch(services.segments, current, found, after=after)
             except Problem:
                 return

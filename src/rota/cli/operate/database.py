@@ -27,7 +27,7 @@ def schema(url: str, *, upgrade: bool) -> SchemaVersion:
 def findings(url: str) -> list[Finding]:
     """PostgreSQL's version, the schema, and tasks that nothing will ever move again. There must be none of these."""
     try:
-        seen = asyncio.run(doctor.look(url))
+        seen = asyncio.run(doctor.examine(url))
     except _UNUSABLE as error:
         return [Finding("database", "broken", f"{type(error).__name__}: {error}", "check --database")]
     version = f"PostgreSQL {seen.server_version // 10000}"
