@@ -78,18 +78,18 @@ _LEADERSHIP = (
         "app-clock-for-expiry",
         "leases expire by a server's own clock",
         Edit(
-            Leases._acquire_lease,
+            Leases.acquire_lease,
             "if not (lease.expires_us < now or",
             "if not (lease.expires_us < self._tables.wall_us or",
         ),
-        Edit(Leases._acquire_lease, "lease.expires_us = now", "lease.expires_us = self._tables.wall_us"),
-        Edit(Leases._renew_lease, "lease.expires_us <= now", "lease.expires_us <= self._tables.wall_us"),
-        Edit(Leases._renew_lease, "lease.expires_us = now", "lease.expires_us = self._tables.wall_us"),
+        Edit(Leases.acquire_lease, "lease.expires_us = now", "lease.expires_us = self._tables.wall_us"),
+        Edit(Leases.renew_lease, "lease.expires_us <= now", "lease.expires_us <= self._tables.wall_us"),
+        Edit(Leases.renew_lease, "lease.expires_us = now", "lease.expires_us = self._tables.wall_us"),
     ),
     Mutation(
         "epoch-without-timeline",
         "the epoch only counts up from the row",
-        Edit(Leases._acquire_lease, "max(last + 1, now, above + 1)", "max(last + 1, above + 1)"),
+        Edit(Leases.acquire_lease, "max(last + 1, now, above + 1)", "max(last + 1, above + 1)"),
     ),
     Mutation(
         "ttl-equals-renew-period",
@@ -311,9 +311,9 @@ if outcome in FREE:""",
     Mutation(
         "dependent-released-twice",
         "a dependent is released again by its second parent",
-        Edit(Settling._read_fates, "or row.state != BLOCKED:", "or False:"),
-        Edit(Settling._release_tasks, "or row.state != BLOCKED:", "or False:"),
-        Edit(Settling._release_tasks, "self._tables.drop_edges(ids)", "pass"),
+        Edit(Settling.read_fates, "or row.state != BLOCKED:", "or False:"),
+        Edit(Settling.release_tasks, "or row.state != BLOCKED:", "or False:"),
+        Edit(Settling.release_tasks, "self._tables.drop_edges(ids)", "pass"),
     ),
     Mutation(
         "place-never-given-back",
@@ -328,7 +328,7 @@ if outcome in FREE:""",
     Mutation(
         "places-counted-per-pool",
         "a start counts its own pool's places only",
-        Edit(Places._take_places, "self._count(key, None)", "self._count(key, pool)"),
+        Edit(Places.take_places, "self._count(key, None)", "self._count(key, pool)"),
     ),
 )
 

@@ -59,8 +59,7 @@ class World:
         self.timekeeper = Timekeeper(self.sometimes)
         if drawn is not None:
             self.timekeeper.schedules = drawn[1]
-            subject = Schedules(drawn[0], self.timekeeper, self.timetable_now)
-            tables.know(subject.statements)
+            tables.know(Schedules(tables, drawn[0], self.timekeeper, self.timetable_now))
         self._next_task = 0
         self._next_commit_id = 0
         self._healed = False

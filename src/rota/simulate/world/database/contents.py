@@ -6,7 +6,8 @@ Each change is reported to the auditor, in plain numbers, when it becomes durabl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, ClassVar
 
 from rota.model.catalogue import DEFAULT_LANES, PoolRule
 from rota.model.clock import from_us
@@ -14,8 +15,9 @@ from rota.simulate.world.auditor import Auditor
 from rota.simulate.world.database.rows import BLOCKED, FAILED, Edge, Lease, Queued, Row, Task
 from rota.simulate.world.sometimes import Sometimes
 from rota.simulate.world.task_record import TaskRecord
+from rota.store.statements import sql
 
-Statements = dict[str, Callable[..., list[Any]]]
+Statements = dict[str, Callable[..., list[Any]]]  # by their text
 
 
 class Contents:
@@ -59,25 +61,13 @@ class Contents:
         return holds
 
     def ready_row(self, row: Queued) -> Row:
-        task = row.task
-        due = row.wake_us is not None and row.wake_us <= self.now_us()
-        return Row(
-            id=row.id,
-            tenant=row.tenant,
-            lane=row.lane,
-            urgency=-task.priority,
+        return row.columns(
+            "id tenant lane cap_ms shape work version concurrency_key concurrency_limit concurrency_global state"
+            " preemptible",
+            urgency=-row.task.priority,
             start_by=from_us(row.start_by_us),
-            cap_ms=task.cap_ms,
-            shape=task.shape,
-            work=task.work,
-            version=row.version,
-            concurrency_key=task.concurrency_key,
-            concurrency_limit=task.concurrency_limit,
-            concurrency_global=task.concurrency_global,
-            state=row.state,
-            due=due,
+            due=row.wake_us is not None and row.wake_us <= self.now_us(),
             wake_at=None if row.wake_us is None else from_us(row.wake_us),
-            preemptible=task.preemptible,
         )
 
     def enqueue(self, task: Task, state: int, wake_us: int | None, start_by_us: int) -> None:
@@ -119,7 +109,32 @@ class Contents:
                 self.sometimes.hit("poison to dead letter")
         self.auditor.ended(row.id, number, state, outcome, self.fence, reason or "")
 
-    def drop_edges(self, children: list[int]) -> None:
+    def drop_edges(self, children: list[int]) -> list[Any]:
         for child in children:
             for parent in self.parents.get(child, ()):
                 self.edges.pop((parent, child), None)
+        return []
+
+
+class Subject:
+    """Statements of one subject: each public method has the name and the meaning of a file in one of the folders."""
+
+    folders: ClassVar[tuple[str, ...]]
+    _methods: ClassVar[dict[str, str]]  # text → method
+
+    def __init_subclass__(cls) -> None:
+        names = [name for name, value in vars(cls).items() if callable(value) and not name.startswith("_")]
+        cls._methods = {_text(cls.folders, name): name for name in names}
+
+    def __init__(self, contents: Contents) -> None:
+        self._tables = contents
+
+    def statements(self) -> Statements:
+        return {text: getattr(self, name) for text, name in self._methods.items()}
+
+
+def _text(folders: tuple[str, ...], name: str) -> str:
+    for folder in folders:
+        with suppress(FileNotFoundError):
+            return sql(f"{folder}/{name}")
+    raise AssertionError(f"{name} is no statement of {', '.join(folders)}")

@@ -14,62 +14,63 @@ from typing import Any
 from rota.model.catalogue import LaneRule, PoolRule
 from rota.model.clock import from_us
 from rota.simulate.world.auditor import Auditor
-from rota.simulate.world.database.contents import Contents, Statements
+from rota.simulate.world.database.contents import Contents, Statements, Subject
 from rota.simulate.world.database.rows import Row
 from rota.simulate.world.database.statements.leases import Leases
-from rota.simulate.world.database.statements.loading import Loading
 from rota.simulate.world.database.statements.owners import Owners
 from rota.simulate.world.database.statements.places import Places
+from rota.simulate.world.database.statements.queue import Queue
 from rota.simulate.world.database.statements.settling import Settling
-from rota.simulate.world.database.statements.starting import Starting
 from rota.simulate.world.sometimes import Sometimes
 from rota.store.statements import sql
 
 _lane = attrgetter(*(field.name for field in fields(LaneRule)))
 _pool_rule = attrgetter(*(field.name for field in fields(PoolRule)))
+_WITHOUT_EFFECT = (
+    "admission/keep_tags",  # nothing here looks for tags
+    "cancel_and_rerun/copy_membership",  # there are no graphs here
+    "caps/load_changed_caps",  # caps never change here
+    "concurrency_keys/lock_keys",  # transactions run one at a time here
+    "edits/record_edit",  # nothing here reads it
+    "leases/end_old_leader",  # `connection.py` ends open operations
+    "nodes/save_reports",  # nothing here reads them
+    "nodes/touch_nodes",
+    "pausing/lock_tasks",  # transactions run one at a time here
+    "pausing/set_held_reason",  # nothing here reads it
+    "run_times/save_run_times",  # only admission reads them
+    "shares/drop_other_shares",
+)
 
 
 class Tables(Contents):
     def __init__(self, auditor: Auditor, sometimes: Sometimes, now_us: Callable[[], int]) -> None:
         super().__init__(auditor, sometimes, now_us)
         named: Statements = {
-            "admission/keep_tags": lambda *_: [],  # nothing here looks for tags
-            "caps/load_changed_caps": lambda *_: [],  # caps never change here
             "catalogue/pause_pool": self._pause_pool,
             "catalogue/read_lanes": lambda: list(map(_lane, self.lanes.values())),
             "catalogue/read_pools": lambda: list(map(_pool_rule, self.pool_rules.values())),
-            "leases/hold_fence": lambda pool, epoch, holder: [(1,)] if self.fenced(pool, epoch, holder) else [],
             "nodes/draining_nodes": lambda pool: [Row(id=number, overdue=False) for number in sorted(self.draining)],
             "nodes/find_node": lambda pool, name: [(self.nodes[pool, name],)] if (pool, name) in self.nodes else [],
             "nodes/register_node": self._register_node,
-            "nodes/save_reports": lambda *_: [],  # nothing here reads them
-            "nodes/touch_nodes": lambda *_: [],
             "reading/database_clock": lambda: [(from_us(self.now_us()),)],
-            "run_times/save_run_times": lambda *_: [],  # only admission reads them
-            "settlement/drop_edges": self._drop,
-            "shares/drop_other_shares": lambda *_: [],
+            "settlement/drop_edges": self.drop_edges,
             "shares/read_shares": self._read_shares,
             "shares/save_shares": self._save_shares,
             "tenants/pause_tenant": self._pause_tenant,
         }
-        for subject in (Leases(self), Starting(self), Places(self), Loading(self), Settling(self), Owners(self)):
-            named |= subject.statements
-        self._statements: Statements = {}
-        self.know(named)
+        self._statements = {sql(name): run for name, run in named.items()}
+        self._statements |= dict.fromkeys(map(sql, _WITHOUT_EFFECT), lambda *_: [])
+        for subject in (Leases(self), Queue(self), Places(self), Settling(self), Owners(self)):
+            self._statements |= subject.statements()
 
-    def know(self, statements: Statements) -> None:
-        """Adds statements by the names of their files."""
-        self._statements |= {sql(name): run for name, run in statements.items()}
+    def know(self, subject: Subject) -> None:
+        self._statements |= subject.statements()
 
     def run(self, text: str, arguments: Sequence[Any]) -> list[Any]:
         statement = self._statements.get(text)
         if statement is None:
             raise AssertionError(f"the simulator has no method for this statement: {text[:120]}")
         return statement(*arguments)
-
-    def _drop(self, children: list[int]) -> list[Any]:
-        self.drop_edges(children)
-        return []
 
     def _pause_pool(self, name: str, paused: bool) -> list[Any]:
         number = int(name.removeprefix("pool"))

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.simulate.world.database.contents import Contents, Statements
+from rota.simulate.world.database.contents import Subject
 from rota.simulate.world.database.rows import Lease
 
 
-class Leases:
-    def __init__(self, contents: Contents) -> None:
-        self._tables = contents
-        self.statements: Statements = {
-            "leases/end_old_leader": self._end_old_leader,
-            "leases/acquire_lease": self._acquire_lease,
-            "leases/renew_lease": self._renew_lease,
-            "leases/release_lease": self._release_lease,
-        }
+class Leases(Subject):
+    folders = ("leases",)
 
-    def _end_old_leader(self, pool: int, holder: object) -> list[Any]:
-        return []  # `connection.py` ends open operations
+    def hold_fence(self, pool: int, epoch: int, holder: object) -> list[Any]:
+        return [(1,)] if self._tables.fenced(pool, epoch, holder) else []
 
-    def _acquire_lease(self, pool: int, holder: object, seconds: Any, above: int) -> list[Any]:
+    def acquire_lease(self, pool: int, holder: object, seconds: Any, above: int) -> list[Any]:
         lease = self._tables.leases.setdefault(pool, Lease())
         now = self._tables.now_us()
         if not (lease.expires_us < now or lease.holder == holder):
@@ -35,7 +28,7 @@ class Leases:
         )
         return [(lease.epoch,)]
 
-    def _renew_lease(self, pool: int, epoch: int, holder: object, seconds: Any) -> list[Any]:
+    def renew_lease(self, pool: int, epoch: int, holder: object, seconds: Any) -> list[Any]:
         lease = self._tables.leases[pool]
         now = self._tables.now_us()
         if lease.epoch != epoch or lease.holder != holder or lease.expires_us <= now:
@@ -44,7 +37,7 @@ class Leases:
         self._tables.auditor.lease_renewed(pool, epoch, now + int(seconds.total_seconds() * 1e6))
         return [(epoch,)]
 
-    def _release_lease(self, pool: int, epoch: int, holder: object) -> list[Any]:
+    def release_lease(self, pool: int, epoch: int, holder: object) -> list[Any]:
         lease = self._tables.leases[pool]
         if lease.epoch == epoch and lease.holder == holder:
             lease.expires_us = self._tables.now_us()

@@ -6,58 +6,33 @@ from dataclasses import replace
 from typing import Any
 
 from rota.model.clock import from_us, to_us
-from rota.simulate.world.database.contents import Contents, Statements
+from rota.simulate.world.database.contents import Subject
 from rota.simulate.world.database.rows import BLOCKED, CANCELLED, DELAYED, EXPIRED, PAUSED, READY, RUNNING, Queued, Row
 
 
-class Owners:
-    def __init__(self, contents: Contents) -> None:
-        self._tables = contents
-        self.statements: Statements = {
-            "cancel_and_rerun/cancel_waiting": self._cancel_waiting,
-            "cancel_and_rerun/cancel_running": self._cancel_running,
-            "pausing/pause_waiting": self._pause_waiting,
-            "pausing/pause_running": self._pause_running,
-            "pausing/resume_running": self._resume_running,
-            "pausing/resume_paused": self._resume_paused,
-            "cancel_and_rerun/rerun_task": self._rerun_task,
-            "edits/read_editable": self._read_editable,
-            "edits/edit_waiting": self._edit_waiting,
-            "expiry/expire_tasks": self._expire_tasks,
-            "cancel_and_rerun/claim_rerun": self._claim_rerun,
-            "cancel_and_rerun/find_rerun": lambda task: [(contents.reruns[task],)],
-            "cancel_and_rerun/drop_dead_letter": self._drop_dead_letter,
-            "cancel_and_rerun/queue_rerun": self._queue_rerun,
-            "cancel_and_rerun/copy_membership": lambda *_: [],  # there are no graphs here
-            "pausing/lock_tasks": lambda *_: [],  # transactions run one at a time here
-            "edits/lock_task": self._lock_one,
-            "edits/move_edges": self._move_edges,
-            "edits/record_edit": lambda *_: [],  # nothing here reads it
-            "pausing/set_held_reason": lambda *_: [],  # nothing here reads it
-        }
+class Owners(Subject):
+    folders = ("cancel_and_rerun", "pausing", "edits", "expiry")
 
-    def _cancel_waiting(self, ids: list[int], tenant: int, reason: str) -> list[Any]:
+    def cancel_waiting(self, ids: list[int], tenant: int, reason: str) -> list[Any]:
         self._tables.fence = None
         found = []
-        for number in sorted(ids):
-            row = self._tables.queue.get(number)
-            if row is not None and row.tenant == tenant and row.state != RUNNING:
+        for row in self._owned(ids, tenant):
+            if row.state != RUNNING:
                 self._tables.end(row, 0, CANCELLED, 11, reason)
-                found.append(Row(id=number, pool=row.pool))
+                found.append(Row(id=row.id, pool=row.pool))
         return found
 
-    def _cancel_running(self, ids: list[int], tenant: int) -> list[Any]:
+    def cancel_running(self, ids: list[int], tenant: int) -> list[Any]:
         found = []
-        for number in sorted(ids):
-            row = self._tables.queue.get(number)
-            if row is not None and row.tenant == tenant and row.state == RUNNING and not row.cancel_requested:
+        for row in self._owned(ids, tenant):
+            if row.state == RUNNING and not row.cancel_requested:
                 row.cancel_requested = True
                 row.version += 1
-                self._tables.auditor.cancel_requested(number, row.version)
-                found.append(Row(id=number, pool=row.pool, attempt=row.attempt))
+                self._tables.auditor.cancel_requested(row.id, row.version)
+                found.append(Row(id=row.id, pool=row.pool, attempt=row.attempt))
         return found
 
-    def _expire_tasks(self, at_most: int) -> list[Any]:
+    def expire_tasks(self, at_most: int) -> list[Any]:
         self._tables.fence = None
         now = self._tables.now_us()
         late = [row for row in self._tables.queue.values() if row.state in (DELAYED, READY) and row.too_late(now)]
@@ -67,11 +42,7 @@ class Owners:
             self._tables.end(row, 0, EXPIRED, 11, "it could not start in time")
         return [Row(id=row.id, pool=row.pool) for row in late[:at_most]]
 
-    def _owned(self, ids: list[int], tenant: int) -> list[Queued]:
-        found = [self._tables.queue.get(number) for number in sorted(ids)]
-        return [row for row in found if row is not None and row.tenant == tenant]
-
-    def _pause_waiting(self, ids: list[int], tenant: int, reason: str | None) -> list[Any]:
+    def pause_waiting(self, ids: list[int], tenant: int, reason: str | None) -> list[Any]:
         found = []
         for row in self._owned(ids, tenant):
             if row.state in (BLOCKED, DELAYED, READY):
@@ -83,7 +54,7 @@ class Owners:
                 found.append(Row(id=row.id, pool=row.pool))
         return found
 
-    def _pause_running(self, ids: list[int], tenant: int) -> list[Any]:
+    def pause_running(self, ids: list[int], tenant: int) -> list[Any]:
         found = []
         for row in self._owned(ids, tenant):
             if row.state == RUNNING and not row.pause_requested and not row.cancel_requested:
@@ -93,7 +64,7 @@ class Owners:
                 found.append(Row(id=row.id, pool=row.pool, attempt=row.attempt))
         return found
 
-    def _resume_running(self, ids: list[int], tenant: int) -> list[Any]:
+    def resume_running(self, ids: list[int], tenant: int) -> list[Any]:
         for row in self._owned(ids, tenant):
             if row.state == RUNNING and row.pause_requested:
                 row.pause_requested = False
@@ -101,7 +72,7 @@ class Owners:
                 self._tables.auditor.pause_requested(row.id, row.version, paused=False)
         return []
 
-    def _resume_paused(self, ids: list[int], tenant: int) -> list[Any]:
+    def resume_paused(self, ids: list[int], tenant: int) -> list[Any]:
         found = []
         now = self._tables.now_us()
         for row in self._owned(ids, tenant):
@@ -115,16 +86,13 @@ class Owners:
                 row.start_by_us += now - row.paused_us
                 row.wake_us = row.wake_us if still else row.urgent_us()
             self._tables.auditor.resumed(row.id, row.state, row.version, row.start_by_us, now)
-            wakes_in = None if row.wake_us is None else (row.wake_us - now) / 1e6
-            ready = self._tables.ready_row(row)
-            ready |= {"pool": row.pool, "wakes_in": wakes_in}
-            found.append(ready)
+            found.append(self._resumed(row))
         return found
 
-    def _lock_one(self, number: int, tenant: int) -> list[Any]:
+    def lock_task(self, number: int, tenant: int) -> list[Any]:
         return [(row.id,) for row in self._owned([number], tenant)]
 
-    def _read_editable(self, number: int) -> list[Any]:
+    def read_editable(self, number: int) -> list[Any]:
         row = self._tables.queue[number]
         lane = self._tables.lanes[row.lane]
         return [
@@ -138,7 +106,7 @@ class Owners:
             )
         ]
 
-    def _edit_waiting(
+    def edit_waiting(
         self,
         number: int,
         pool: int | None,
@@ -163,38 +131,43 @@ class Owners:
         self._tables.auditor.edited(
             number, row.version, row.pool, row.lane, row.start_by_us, row.task.tolerance_ms if given else None
         )
-        ready = self._tables.ready_row(row)
-        wakes_in = None if row.wake_us is None else (row.wake_us - self._tables.now_us()) / 1e6
-        ready |= {"pool": row.pool, "wakes_in": wakes_in}
-        return [ready]
+        return [self._resumed(row)]
 
-    def _move_edges(self, child: int, pool: int) -> list[Any]:
+    def move_edges(self, child: int, pool: int) -> list[Any]:
         for parent in self._tables.parents.get(child, ()):
             edge = self._tables.edges.get((parent, child))
             if edge is not None:
                 edge.child_pool = pool
         return []
 
-    def _claim_rerun(self, task: int, tenant: int, rerun: int) -> list[Any]:
+    def claim_rerun(self, task: int, tenant: int, rerun: int) -> list[Any]:
         if task in self._tables.reruns:
             return []
         self._tables.reruns[task] = rerun
         return [(rerun,)]
 
-    def _rerun_task(self, old: int, new: int, user: str, server: int) -> list[Any]:
-        task = self._tables.tasks[old]
-        again = replace(task, id=new, key=None, after=(), not_before_us=None, expires=False)
+    def find_rerun(self, task: int) -> list[Any]:
+        return [(self._tables.reruns[task],)]
+
+    def rerun_task(self, old: int, new: int, user: str, server: int) -> list[Any]:
+        again = replace(self._tables.tasks[old], id=new, key=None, after=(), not_before_us=None, expires=False)
         self._tables.tasks[new] = again
         return [Row(kind=1, name="work")]
 
-    def _drop_dead_letter(self, task: int) -> list[Any]:
+    def drop_dead_letter(self, task: int) -> list[Any]:
         self._tables.dead_letters.pop(task, None)
         self._tables.auditor.redriven(task)
         return []
 
-    def _queue_rerun(self, new: int, work: int) -> list[Any]:
+    def queue_rerun(self, new: int, work: int) -> list[Any]:
         task = self._tables.tasks[new]
         self._tables.enqueue(task, READY, None, self._tables.now_us() + task.tolerance_ms * 1000)
-        row = self._tables.queue[new]
+        return [Row(self._resumed(self._tables.queue[new]), due=False)]
+
+    def _owned(self, ids: list[int], tenant: int) -> list[Queued]:
+        found = [self._tables.queue.get(number) for number in sorted(ids)]
+        return [row for row in found if row is not None and row.tenant == tenant]
+
+    def _resumed(self, row: Queued) -> Row:
         wakes_in = None if row.wake_us is None else (row.wake_us - self._tables.now_us()) / 1e6
-        return [Row(self._tables.ready_row(row), pool=row.pool, due=False, wakes_in=wakes_in)]
+        return Row(self._tables.ready_row(row), pool=row.pool, wakes_in=wakes_in)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota.model.clock import from_us
-from rota.simulate.world.database.contents import Contents, Statements
+from rota.simulate.world.database.contents import Contents, Subject
 from rota.simulate.world.database.rows import RUNNING, Row
 
 FORGOTTEN_AFTER_US = 10_000_000  # a pool that stopped asking no longer counts
@@ -20,22 +20,15 @@ class Wait:
     seen_us: int
 
 
-class Places:
+class Places(Subject):
+    folders = ("concurrency_keys",)
+
     def __init__(self, contents: Contents) -> None:
-        self._tables = contents
+        super().__init__(contents)
         self._held: dict[int, tuple[Key, int]] = {}  # task → key, pool
         self._waits: dict[Key, dict[int, Wait]] = {}  # key → pool → wait
-        self.statements: Statements = {
-            "concurrency_keys/lock_keys": lambda *_: [],  # transactions run one at a time here
-            "concurrency_keys/take_places": self._take_places,
-            "concurrency_keys/give_places_back": self._give_places_back,
-            "concurrency_keys/watch_keys": self._watch_keys,
-            "concurrency_keys/sweep_places": self._sweep_places,
-            "concurrency_keys/read_cooled": self._read_cooled,
-            "concurrency_keys/cool_key": self._cool,
-        }
 
-    def _take_places(
+    def take_places(
         self, pool: int, tasks: list[int], tenants: list[int], names: list[str], limits: list[int]
     ) -> list[Any]:
         now = self._tables.now_us()
@@ -79,11 +72,11 @@ class Places:
             for other, wait in waits.items()
         )
 
-    def _give_places_back(self, tasks: list[int], pool: int) -> list[Any]:
+    def give_places_back(self, tasks: list[int], pool: int) -> list[Any]:
         keys = sorted({self._held.pop(task)[0] for task in tasks if task in self._held})
         return [Row(tenant=key[0], key=key[1], pools=sorted(set(self._waits.get(key, ())) - {pool})) for key in keys]
 
-    def _watch_keys(self, pool: int, tenants: list[int], names: list[str]) -> list[Any]:
+    def watch_keys(self, pool: int, tenants: list[int], names: list[str]) -> list[Any]:
         wanted = list(zip(tenants, names, strict=True))
         for key, waits in self._waits.items():
             if key not in wanted:
@@ -99,13 +92,13 @@ class Places:
             for key in wanted
         ]
 
-    def _cool(self, tenant: int, key: str, milliseconds: float) -> list[Any]:
+    def cool_key(self, tenant: int, key: str, milliseconds: float) -> list[Any]:
         until_us = self._tables.now_us() + int(milliseconds * 1000)
         self._tables.cooled[tenant, key] = until_us
         self._tables.auditor.key_cooled(tenant, key, until_us)
         return [(from_us(until_us),)]
 
-    def _read_cooled(self) -> list[Any]:
+    def read_cooled(self) -> list[Any]:
         now = self._tables.now_us()
         return [
             Row(tenant=key[0], key=key[1], cooled_until=from_us(until_us))
@@ -113,7 +106,7 @@ class Places:
             if until_us > now
         ]
 
-    def _sweep_places(self, pool: int) -> list[Any]:
+    def sweep_places(self, pool: int) -> list[Any]:
         swept = []
         for task, (_, own) in list(self._held.items()):
             row = self._tables.queue.get(task)

@@ -6,22 +6,12 @@ from typing import Any
 
 from rota.model.clock import from_us, to_us
 from rota.model.task import State, Upstream
-from rota.simulate.world.database.contents import Contents, Statements
+from rota.simulate.world.database.contents import Subject
 from rota.simulate.world.database.rows import BLOCKED, DELAYED, DONE, PAUSED, READY, RUNNING, Queued, Row
 
 
-class Settling:
-    def __init__(self, contents: Contents) -> None:
-        self._tables = contents
-        self.statements: Statements = {
-            "settlement/settle_done": self._settle_done,
-            "settlement/lock_attempts": self._lock_attempts,
-            "settlement/end_tasks": self._end_tasks,
-            "settlement/requeue_tasks": self._requeue_tasks,
-            "settlement/resolve_edges": self._resolve_edges,
-            "settlement/read_fates": self._read_fates,
-            "settlement/release_tasks": self._release_tasks,
-        }
+class Settling(Subject):
+    folders = ("settlement",)
 
     def _current(self, number: int, attempt: int, boot: int) -> Queued | None:
         row = self._tables.queue.get(number)
@@ -29,7 +19,7 @@ class Settling:
             return None
         return row if row.attempt == attempt and row.boot == boot else None
 
-    def _settle_done(
+    def settle_done(
         self, pool: int, epoch: int, holder: object, ids: list[int], attempts: list[int], boots: list[int], *_: Any
     ) -> list[Any]:
         if not self._tables.fenced(pool, epoch, holder):
@@ -49,7 +39,7 @@ class Settling:
                 places.append(number)
         return [Row(fenced=1, tasks=tasks, places=places)]
 
-    def _lock_attempts(self, ids: list[int], attempts: list[int], boots: list[int]) -> list[Any]:
+    def lock_attempts(self, ids: list[int], attempts: list[int], boots: list[int]) -> list[Any]:
         now = from_us(self._tables.now_us())
         found = []
         for number, attempt, boot in zip(ids, attempts, boots, strict=True):
@@ -68,7 +58,7 @@ class Settling:
             )
         return found
 
-    def _end_tasks(self, ids: list[int], numbers: list[int], outcomes: list[int], *rest: Any) -> list[Any]:
+    def end_tasks(self, ids: list[int], numbers: list[int], outcomes: list[int], *rest: Any) -> list[Any]:
         states, reasons = rest[-2:]
         found = []
         for index, number in enumerate(ids):
@@ -78,7 +68,7 @@ class Settling:
                 found.append(Row(id=number, place=row.task.concurrency_global and numbers[index] > 0))
         return found
 
-    def _requeue_tasks(self, ids: list[int], numbers: list[int], outcomes: list[int], *rest: Any) -> list[Any]:
+    def requeue_tasks(self, ids: list[int], numbers: list[int], outcomes: list[int], *rest: Any) -> list[Any]:
         used, losses, lanes, paused, wakes = rest[-5:]
         found = []
         for index, number in enumerate(ids):
@@ -111,7 +101,7 @@ class Settling:
             found.append(self._tables.ready_row(row))
         return found
 
-    def _resolve_edges(self, parents: list[int], state: int) -> list[Any]:
+    def resolve_edges(self, parents: list[int], state: int) -> list[Any]:
         found = []
         for parent in parents:
             for child in self._tables.children.get(parent, ()):
@@ -121,7 +111,7 @@ class Settling:
                     found.append(Row(child=child, child_pool=edge.child_pool))
         return found
 
-    def _read_fates(self, children: list[int], pool: int) -> list[Any]:
+    def read_fates(self, children: list[int], pool: int) -> list[Any]:
         found = []
         for child in sorted(children):
             row = self._tables.queue.get(child)
@@ -149,7 +139,7 @@ class Settling:
             found.append(fate)
         return found
 
-    def _release_tasks(self, ids: list[int]) -> list[Any]:
+    def release_tasks(self, ids: list[int]) -> list[Any]:
         self._tables.drop_edges(ids)
         now = self._tables.now_us()
         found = []
