@@ -42,6 +42,9 @@ class Mutation:
         self.sentence = sentence
         self.edits = edits
 
+    def edit(self, function: Callable[..., Any], old: str, new: str) -> None:
+        self.edits += (Edit(function, old, new),)
+
     @property
     def where(self) -> str:
         return ", ".join(dict.fromkeys(edit.where for edit in self.edits))
