@@ -15,7 +15,7 @@ from rota.execute.attempts.workbench import Workbench
 from rota.execute.connection import ControlConnection, Introduction, Stale
 from rota.execute.machine.ports import Ports
 from rota.model.resources import Resources
-from rota.simulate.world.kernel import Fiber, Process, Signal
+from rota.simulate.world.kernel import Process, Signal
 from rota.simulate.world.links import BROKEN, End, Link
 from rota.simulate.world.machine import Machine
 
@@ -164,7 +164,7 @@ class Agent(Process):
         self.bench.guard()
         inventory = self.bench.inventory(registered.expected)
         for task, number in inventory.unknown:
-            self.world.auditor.never_started(task, number)
+            self.world.auditor.attempt_over(task, number)  # it will never start
         link.send(end, wire.encode(inventory))
         self.bench.trust(sent_at)
         self.outbox.start_over()
@@ -209,7 +209,7 @@ class Agent(Process):
                     break
                 if isinstance(frame, wire.Recalled):
                     for task, number in frame.attempts:
-                        self.world.auditor.never_started(task, number)
+                        self.world.auditor.attempt_over(task, number)  # it will never start
                 link.send(link.agent, wire.encode(frame))
                 await self.sleep(0.001)
 
@@ -228,6 +228,3 @@ class Agent(Process):
         while True:
             due_at = self.bench.guard()
             await self.sleep(min(FENCE_LOOK_SECONDS, max(0.005, due_at - self.clock())))
-
-    def fiber(self) -> Fiber:
-        return self.spawn(self.wind_down())

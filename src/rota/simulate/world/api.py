@@ -7,9 +7,11 @@ the commit's own row, as in production. Clients are answered through a callback;
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from functools import wraps
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
 from rota.admit.submission import Admitted, Claims, Edge, Submission, make_rows
 from rota.model.errors import Problem
@@ -17,17 +19,19 @@ from rota.model.queue import ReadyTask
 from rota.model.request.edit import Edit
 from rota.model.task import State, Upstream
 from rota.simulate.world.database.connection import Lost
-from rota.simulate.world.database.rows import BLOCKED, DELAYED, READY, Task
+from rota.simulate.world.database.rows import BLOCKED, DELAYED, READY, Row, Task
 from rota.simulate.world.database.rows import Edge as EdgeRow
 from rota.simulate.world.database.tables import Tables
 from rota.simulate.world.kernel import Signal
 from rota.store import cancel_and_rerun, concurrency_keys, edits, pausing
 from rota.store.admission import KeyClaim, Parent
+from rota.store.queue import ready_task
 from rota.store.task_rows import Draft
 
 if TYPE_CHECKING:
     from rota.simulate.world.server import Server
 
+P = ParamSpec("P")
 Answer = Callable[[str, Any], None]  # "ok" and the result, "refused" and the reason, or "unknown"
 
 DEADLINE_SECONDS = 5.0
@@ -35,8 +39,6 @@ DEADLINE_SECONDS = 5.0
 
 class Request:
     """One request of a client: tasks, each with its parents in the same request and its older parents."""
-
-    __slots__ = ("keys", "parents", "siblings", "tasks", "tenant")
 
     def __init__(self, tenant: int, tasks: list[dict[str, Any]], keys: list[str | None]) -> None:
         self.tenant = tenant
@@ -52,6 +54,17 @@ class _Maker:
     @staticmethod
     def rows(draft: Draft, shape: int, *, blocked: bool = False, after: list[int] | None = None) -> Any:
         return (draft, blocked, after or [])
+
+
+def _unless_lost(request: Callable[P, Awaitable[None]]) -> Callable[P, Coroutine[Any, Any, None]]:
+    """A request that ends without an answer if the database's reply is lost; it may have been carried out."""
+
+    @wraps(request)
+    async def attempted(*arguments: P.args, **options: P.kwargs) -> None:
+        with suppress(Lost):
+            await request(*arguments, **options)
+
+    return attempted
 
 
 class Api:
@@ -84,7 +97,7 @@ class Api:
                     None if key is None else key.encode(),
                     repr(sorted(fields.items())).encode(),
                     f"/tasks/{index}",
-                    self._server.world.next_task_id(),
+                    next(self._server.world.task_ids),
                 )
             )
         caller = cast(Any, SimpleNamespace(tenant_id=request.tenant))
@@ -108,7 +121,7 @@ class Api:
         deadline = server.clock() + DEADLINE_SECONDS
         pause = 0.02
         while server.clock() < deadline:
-            commit_id = server.world.next_commit_id()
+            commit_id = next(server.world.commit_ids)
             admitted: list[tuple[Submission, Answer, Admitted]] = []
             try:
                 connection = server.connect()
@@ -185,25 +198,8 @@ class Api:
             row = tables.queue.get(draft.id)
             if row is None:
                 continue
-            task = row.task
             if row.state == READY and row.version == 0:
-                ready.setdefault(row.pool, []).append(
-                    ReadyTask(
-                        row.id,
-                        0,
-                        row.tenant,
-                        row.lane,
-                        -task.priority,
-                        row.start_by_us,
-                        task.cap_ms,
-                        task.shape,
-                        task.work,
-                        task.concurrency_key,
-                        task.concurrency_limit,
-                        task.preemptible,
-                        concurrency_global=task.concurrency_global,
-                    )
-                )
+                ready.setdefault(row.pool, []).append(ready_task(cast(Any, Row(tables.ready_row(row), due=False))))
             if row.state in (DELAYED, READY) and row.wake_us is not None:
                 self._server.hint_timed(row.pool, row.tenant, (row.wake_us - tables.now_us()) / 1e6)
         for pool, tasks in ready.items():
@@ -215,14 +211,10 @@ class Api:
 
     # ---- edits ------------------------------------------------------------------------------------------------------
 
+    @_unless_lost
     async def cancel(self, tasks: list[int], tenant: int, answer: Answer) -> None:
         server = self._server
-        try:
-            connection = server.connect()
-            cancelled = await cancel_and_rerun.cancel_tasks(connection, tasks, tenant, "cancelled by its owner")
-        except Lost:
-            self._answer(answer, "unknown", None)
-            return
+        cancelled = await cancel_and_rerun.cancel_tasks(server.connect(), tasks, tenant, "cancelled by its owner")
         self._answer(answer, "ok", [t for t, _ in cancelled.ended] + [t for t, _, _ in cancelled.stopping])
         for pool in server.world.pools:
             running = [(task, attempt) for task, own, attempt in cancelled.stopping if own == pool]
@@ -231,35 +223,24 @@ class Api:
                 server.hint_cancelled(pool, running, waiting)
         server.hint_poll(cancelled.dependent_pools)
 
+    @_unless_lost
     async def pause(self, task: int, tenant: int) -> None:
-        server = self._server
-        try:
-            paused = await pausing.pause_tasks(server.connect(), [task], tenant)
-        except Lost:
-            return
+        paused = await pausing.pause_tasks(self._server.connect(), [task], tenant)
         for _, pool in paused.held_back:
-            server.hint_cancelled(pool, [], [task])
+            self._server.hint_cancelled(pool, [], [task])
         for _, pool, attempt in paused.stopping:
-            server.hint_paused(pool, [(task, attempt)])
+            self._server.hint_paused(pool, [(task, attempt)])
 
+    @_unless_lost
     async def hold(self, task: int, tenant: int, answer: Answer) -> None:
-        server = self._server
-        try:
-            connection = server.connect()
-            held = await pausing.hold_tasks(connection, [task], tenant, "held by its owner")
-        except Lost:
-            return
+        held = await pausing.hold_tasks(self._server.connect(), [task], tenant, "held by its owner")
         self._answer(answer, "ok", [number for number, _ in held])
         for number, pool in held:
-            server.hint_cancelled(pool, [], [number])
+            self._server.hint_cancelled(pool, [], [number])
 
+    @_unless_lost
     async def resume(self, task: int, tenant: int, answer: Answer) -> None:
-        server = self._server
-        try:
-            resumed = await pausing.resume_tasks(server.connect(), [task], tenant)
-        except Lost:
-            self._answer(answer, "unknown", None)
-            return
+        resumed = await pausing.resume_tasks(self._server.connect(), [task], tenant)
         self._answer(answer, "ok", task)
         for one in resumed:
             self._announce(one, tenant)
@@ -273,12 +254,12 @@ class Api:
         elif one.wakes_in_seconds is not None:
             server.hint_timed(one.pool, tenant, max(0.0, one.wakes_in_seconds))
 
+    @_unless_lost
     async def edit(self, task: int, tenant: int, change: Edit, version: int) -> None:
         server = self._server
         try:
-            connection = server.connect()
-            edited = await edits.edit_task(connection, task, tenant, change, version=version, user="owner")
-        except (Lost, edits.NotWaiting, edits.VersionChanged):
+            edited = await edits.edit_task(server.connect(), task, tenant, change, version=version, user="owner")
+        except (edits.NotWaiting, edits.VersionChanged):
             return
         if edited is None:
             return
@@ -290,24 +271,16 @@ class Api:
         if now.state != State.PAUSED:
             self._announce(now, tenant)
 
+    @_unless_lost
     async def cool_key(self, tenant: int, key: str, seconds: float) -> None:
-        server = self._server
-        try:
-            await concurrency_keys.cool_key(server.connect(), tenant, key, int(seconds * 1000))
-        except Lost:
-            return  # its owner may try again
-        server.hint_poll(server.world.pools)
+        await concurrency_keys.cool_key(self._server.connect(), tenant, key, int(seconds * 1000))
+        self._server.hint_poll(self._server.world.pools)
 
-    async def redrive(self, task: int, tenant: int, answer: Answer) -> None:
+    @_unless_lost
+    async def redrive(self, task: int, tenant: int) -> None:
         server = self._server
-        try:
-            connection = server.connect()
-            new_id = server.world.next_task_id()
-            rerun = await cancel_and_rerun.rerun_task(connection, task, tenant, new_id=new_id, user="owner", server=1)
-        except Lost:
-            self._answer(answer, "unknown", None)
-            return
-        self._answer(answer, "ok", rerun.rerun)
+        new_id = next(server.world.task_ids)
+        rerun = await cancel_and_rerun.rerun_task(server.connect(), task, tenant, new_id=new_id, user="owner", server=1)
         if rerun.ready is not None:
             server.hint_arrived(rerun.pool, [rerun.ready])
             if rerun.urgent_in_seconds is not None:

@@ -7,47 +7,43 @@ on nodes, leases and leaders' decisions; `ledger.py` is about rows.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass, field
+
 from rota.simulate.world.ledger import Ledger
 from rota.simulate.world.sometimes import Sometimes
-from rota.simulate.world.task_record import Violation
+from rota.simulate.world.task_record import DONE, NAMES, Violation
 
 __all__ = ["Auditor", "Violation"]
 
 
+@dataclass(slots=True)
 class Boot:
     """One start of an agent."""
 
-    __slots__ = ("alive", "capacity", "floor", "frozen", "name", "running")
-
-    def __init__(self, name: str, capacity: tuple[int, int]) -> None:
-        self.name = name
-        self.capacity = capacity
-        self.alive = True
-        self.frozen = False  # its whole machine is stopped, the keeper included
-        self.floor = 0  # the highest epoch it has seen
-        self.running: dict[tuple[int, int], tuple[int, int]] = {}  # (task, attempt) → its demand
+    name: str
+    capacity: tuple[int, int]
+    frozen: bool = False  # its whole machine is stopped, the keeper included
+    floor: int = 0  # the highest epoch it has seen
+    running: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)  # (task, attempt) → its demand
 
 
+@dataclass(slots=True)
 class Term:
     """The facts that one leader has received, for judging its decisions."""
 
-    __slots__ = ("granted", "nodes", "paused", "process", "ready")
-
-    def __init__(self, process: str) -> None:
-        self.process = process
-        self.ready: dict[int, None] = {}
-        self.nodes: dict[int, tuple[int, int]] = {}
-        self.granted: dict[int, dict[int, tuple[int, int]]] = {}  # node → task → demand, since it joined
-        self.paused: set[tuple[str, int]] = set()  # ("pool" or "tenant", number)
+    ready: dict[int, None] = field(default_factory=dict)
+    nodes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    granted: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)  # node → task → demand since it joined
+    paused: set[tuple[str, int]] = field(default_factory=set)  # ("pool" or "tenant", number)
 
 
 class Auditor(Ledger):
     def __init__(self, sometimes: Sometimes, shapes: dict[int, tuple[int, int]]) -> None:
         super().__init__(sometimes, shapes)
         self.boots: dict[int, Boot] = {}
-        self.terms: dict[tuple[int, int], Term] = {}
+        self.terms: defaultdict[tuple[int, int], Term] = defaultdict(Term)  # (pool, epoch)
         self.starts: dict[tuple[int, int], int] = {}  # (task, attempt) → number of process starts
-        self.results: dict[tuple[int, int], str] = {}
         self.lease_until_us: dict[int, int] = {}
         self.lease_of: dict[int, str] = {}
         self.highest_epoch: dict[int, int] = {}
@@ -102,7 +98,6 @@ class Auditor(Ledger):
         self.boots[boot] = Boot(name, capacity)
 
     def boot_died(self, boot: int) -> None:
-        self.boots[boot].alive = False
         for task, attempt in list(self.boots[boot].running):
             self.process_ended(boot, task, attempt, "killed")
         self.boot_gone(boot)
@@ -143,22 +138,10 @@ class Auditor(Ledger):
         if how == "fenced":
             self.self_killed[task] = attempt
 
-    def never_started(self, task: int, attempt: int) -> None:
-        """Its node reported that it never started the attempt, and never will."""
-        self.attempt_over(task, attempt)
-
-    def result_of(self, task: int, attempt: int) -> str | None:
-        return self.results.get((task, attempt))
-
     # ---- leaders' decisions -----------------------------------------------------------------------------------------
 
-    def term_began(self, pool: int, epoch: int, process: str) -> None:
-        self.terms[pool, epoch] = Term(process)
-
     def learned_ready(self, term: tuple[int, int], tasks: list[int]) -> None:
-        ready = self.terms[term].ready
-        for task in tasks:
-            ready[task] = None
+        self.terms[term].ready |= dict.fromkeys(tasks)
 
     def learned_gone(self, term: tuple[int, int], tasks: list[int]) -> None:
         for task in tasks:
@@ -213,7 +196,9 @@ class Auditor(Ledger):
 
     def check_rest(self) -> None:
         """After healing and quiescence: every task and every process has ended."""
-        self.check_ends()
+        for task, record in self.tasks.items():
+            if record.state < DONE:
+                raise Violation("I24", f"task {task} is still {NAMES[record.state]} after everything healed")
         for boot in self.boots.values():
             if boot.running:
                 raise Violation("I22", f"node {boot.name} still runs {sorted(boot.running)}")

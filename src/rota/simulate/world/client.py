@@ -280,4 +280,4 @@ class Clients:
         self._world.story.tell("client", f"runs {task} again")
         for server in self._world.servers:
             if server is not None and server.alive and server.paused_until <= self._kernel.now:
-                server.spawn(server.api.redrive(task, tenant, lambda status, result: None))
+                server.spawn(server.api.redrive(task, tenant))

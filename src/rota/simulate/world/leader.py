@@ -12,21 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rota import wire
 from rota.cluster.leases import Lease
+from rota.decide import messages
 from rota.decide.core import Core
-from rota.decide.messages import (
-    AttemptAdopted,
-    AttemptEnded,
-    Event,
-    NodeJoined,
-    PlaceRefused,
-    PolicyKnown,
-    ShapeKnown,
-    Start,
-    StartRefused,
-    TasksGone,
-    TasksReady,
-    TenantKnown,
-)
 from rota.dispatch.agent_connection import HigherEpochSeen, Refused, check_hello, enter, listen, refuse_twin, welcome
 from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.cycle import run_cycle
@@ -61,38 +48,38 @@ class WatchedCore(Core):
         self._auditor = auditor
         self._term = term
 
-    def apply(self, event: Event, now_us: int) -> None:
+    def apply(self, event: messages.Event, now_us: int) -> None:
         super().apply(event, now_us)
         auditor, term = self._auditor, self._term
         match event:
-            case TasksReady():
+            case messages.TasksReady():
                 auditor.learned_ready(term, [task.id for task in event.tasks])
                 for task in event.tasks:
                     auditor.check_promoted(task.id, task.version, task.lane, self._now_us())
-            case TasksGone():
+            case messages.TasksGone():
                 auditor.learned_gone(term, event.tasks)
-            case AttemptAdopted():
+            case messages.AttemptAdopted():
                 auditor.learned_gone(term, [event.attempt.task])
-            case StartRefused():
+            case messages.StartRefused():
                 auditor.learned_refused(term, event.task)
-            case PlaceRefused():
+            case messages.PlaceRefused():
                 auditor.learned_refused(term, event.task.id)
                 auditor.learned_ready(term, [event.task.id])
                 if (event.task.tenant, event.task.concurrency_key) in self.state.cooled:
                     auditor.learned_cooled()
-            case AttemptEnded():
+            case messages.AttemptEnded():
                 auditor.learned_ended(term, event.task)
-            case PolicyKnown():
+            case messages.PolicyKnown():
                 auditor.learned_paused(term, ("pool", term[0]), paused=event.policy.paused)
-            case TenantKnown():
+            case messages.TenantKnown():
                 auditor.learned_paused(term, ("tenant", event.tenant), paused=event.paused)
-            case NodeJoined():
+            case messages.NodeJoined():
                 auditor.learned_joined(term, event.node, (event.capacity.cpu_milli, event.capacity.memory_bytes))
 
     def plan(self, now_us: int, at_most: int) -> Any:
         decisions = super().plan(now_us, at_most)
         for decision in decisions:
-            if isinstance(decision, Start):
+            if isinstance(decision, messages.Start):
                 self._auditor.planned(self._term, decision.task.id, decision.node, decision.behind)
         return decisions
 
@@ -101,7 +88,6 @@ class Term:
     def __init__(self, server: Server, pool_id: int, lease: Lease) -> None:
         world = server.world
         term = (pool_id, lease.epoch)
-        world.auditor.term_began(pool_id, lease.epoch, server.name)
         core = WatchedCore(world.auditor, term, world.store.tables.now_us)
         self._server = server
         self._world = world
@@ -174,7 +160,7 @@ class Term:
     async def _restore(self) -> None:
         pool = self.pool
         for number, shape in self._world.shapes.items():
-            pool.core.apply(ShapeKnown(number, shape), 0)
+            pool.core.apply(messages.ShapeKnown(number, shape), 0)
         connection = self._server.connect()
         await measure_clock(pool, connection)
         await learn_rules(pool, connection)

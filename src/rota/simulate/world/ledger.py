@@ -9,28 +9,25 @@ from __future__ import annotations
 from rota.simulate.world.limits import Limits
 from rota.simulate.world.sometimes import Sometimes
 from rota.simulate.world.task_record import (
-    BAD_RESULT,
     BLOCKED,
     CANCELLED,
-    COUNTED,
     DELAYED,
     DONE,
     EXPIRED,
     FAILED,
-    LOST,
-    MOST_LOSSES,
     NAMES,
-    OK,
-    ONLY_FAILED,
     PAUSED,
     READY,
-    RUN,
     RUNNING,
-    SKIP,
     SKIPPED,
     TaskRecord,
     Violation,
 )
+
+OK, LOST, BAD_RESULT = 1, 5, 9
+COUNTED = (2, 3, 7, 8, 9, 12)  # error, timeout, refused, crashed, bad result, retry: these use up an attempt
+MOST_LOSSES = 3
+SKIP, RUN, ONLY_FAILED = 1, 2, 3  # the outcomes of its parents after which a dependent runs
 
 
 def _wanted(upstream: int, end: int) -> bool:
@@ -44,6 +41,7 @@ class Ledger(Limits):
         self.keys: dict[tuple[int, str], int] = {}
         self.answered: dict[tuple[int, str], int] = {}
         self.authorised: dict[tuple[int, int], int] = {}  # (task, attempt) → boot
+        self.results: dict[tuple[int, int], str] = {}  # (task, attempt) → how its process ended
         self.quiet_lanes: set[int] = set()  # lanes that do not promote
         self.epochs: dict[int, int] = {}  # pool → epoch of the current lease
         self.written_epoch: dict[int, int] = {}  # pool → epoch of the newest write
@@ -285,14 +283,6 @@ class Ledger(Limits):
             if self.authorised[task, attempt] == boot:
                 del self.active[task]
 
-    def result_of(self, task: int, attempt: int) -> str | None:
-        raise NotImplementedError
-
-    def check_ends(self) -> None:
-        for task, record in self.tasks.items():
-            if record.state < DONE:
-                raise Violation("I24", f"task {task} is still {NAMES[record.state]} after everything healed")
-
     # ---- the rules --------------------------------------------------------------------------------------------------
 
     def _change(self, task: int, state: int, version: int, fence: tuple[int, int] | None) -> TaskRecord:
@@ -324,7 +314,7 @@ class Ledger(Limits):
             record.counted += 1
         if outcome == LOST:
             record.losses += 1
-        seen = self.result_of(task, record.attempt)
+        seen = self.results.get((task, record.attempt))
         if outcome == OK and seen != "ok":
             raise Violation("I11", f"task {task} is done by attempt {record.attempt}, which {seen or 'never ended'}")
         if outcome in (2, 3) and seen not in ("error", "timeout"):

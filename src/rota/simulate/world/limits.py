@@ -6,15 +6,11 @@ Operators change limits while leaders work. A change is enforced once every lead
 from __future__ import annotations
 
 from rota.simulate.world.sometimes import Sometimes
-from rota.simulate.world.task_record import (
-    FAIR_AFTER_US,
-    FAIR_STARTS_A_TENANT,
-    LIMIT_HEARD_US,
-    READY,
-    RUNNING,
-    TaskRecord,
-    Violation,
-)
+from rota.simulate.world.task_record import READY, RUNNING, TaskRecord, Violation
+
+FAIR_AFTER_US = 12_000_000
+FAIR_STARTS_A_TENANT = 10
+LIMIT_HEARD_US = 30_000_000  # a poll, a stalled statement and a pause: by then every leader knows a limit
 
 
 class Limits:
@@ -23,9 +19,8 @@ class Limits:
         self.shapes = shapes
         self.tasks: dict[int, TaskRecord] = {}
         self.active: dict[int, int] = {}  # task → attempt that holds or may hold resources
-        self.limits: dict[
-            tuple[str, int], list[tuple[int, int | None]]
-        ] = {}  # ("pool" or "tenant", number) → (since (µs), limit)
+        # ("pool" or "tenant", number) → (since (µs), limit)
+        self.limits: dict[tuple[str, int], list[tuple[int, int | None]]] = {}
         self.pauses: dict[tuple[str, int], int] = {}  # ("pool" or "tenant", number) → since (µs)
         self.ever_paused: set[tuple[str, int]] = set()
         self.places: dict[tuple[int, str], dict[int, int]] = {}  # (tenant, key) → task → pool

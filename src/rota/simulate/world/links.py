@@ -7,28 +7,24 @@ connection.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rota.simulate.world.kernel import Kernel, Process
-
-Receive = Callable[[bytes], None]
-Closed = Callable[[int], None]
 
 BROKEN = 1006  # the close code of a connection that ended without a goodbye
 
 
+@dataclass(slots=True, eq=False)
 class End:
     """One end of a link."""
 
-    __slots__ = ("clogged_until", "closed", "last_arrival", "link", "on_close", "on_receive", "process")
-
-    def __init__(self, link: Link, process: Process) -> None:
-        self.link = link
-        self.process = process
-        self.on_receive: Receive | None = None
-        self.on_close: Closed | None = None
-        self.clogged_until = 0.0  # nothing arrives here before
-        self.last_arrival = 0.0
-        self.closed = False
+    link: Link
+    process: Process
+    on_receive: Callable[[bytes], None] | None = None
+    on_close: Callable[[int], None] | None = None
+    clogged_until: float = 0.0  # nothing arrives here before
+    last_arrival: float = 0.0
+    closed: bool = False
 
 
 class Link:

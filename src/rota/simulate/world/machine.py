@@ -6,7 +6,9 @@ whole machine freezes nothing goes on; when it thaws, the keeper checks the fenc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from rota.execute.attempts.attempt import Attempt, Finish
 from rota.model.attempt import Outcome
@@ -24,13 +26,11 @@ ENDS = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class Unit:
-    __slots__ = ("alive", "attempt", "began")
-
-    def __init__(self, attempt: Attempt, began: float) -> None:
-        self.attempt = attempt
-        self.began = began
-        self.alive = True
+    attempt: Attempt
+    began: float
+    alive: bool = True
 
 
 class Machine:
@@ -42,6 +42,7 @@ class Machine:
         self._kernel = agent.kernel
         self._units: dict[Attempt, Unit] = {}
         self._fence: Fence[Attempt] = Fence(agent.clock())
+        self.trust = self._fence.trust
         self._fence_check_at = NEVER
         self._frozen_until = 0.0
 
@@ -67,15 +68,6 @@ class Machine:
         else:
             self._kernel.after(seconds, self._end, unit, how)
 
-    def dismiss_idle(self) -> None:
-        """There are no idle children here."""
-
-    def give_up_devices(self, attempt: Attempt) -> None:
-        """No child keeps a device here."""
-
-    def reload(self) -> None:
-        """Code never changes here."""
-
     def stop(self, attempt: Attempt) -> None:
         unit = self._units.get(attempt)
         if unit is not None:
@@ -87,24 +79,22 @@ class Machine:
             self._kernel.after(0.002, self._stopped, unit)
 
     def recap(self, attempt: Attempt) -> None:
-        """Caps never change here."""
+        """Caps never change here, and no child keeps a device."""
+
+    give_up_devices = recap
+
+    def top_up(self) -> None:
+        """There are no functions here, no idle children, and the code never changes."""
+
+    dismiss_idle = reload = top_up
 
     def recall(self, attempt: Attempt) -> bool:
         return False
 
-    def top_up(self) -> None:
-        """There are no functions here."""
-
-    def trust(self, sent_at: float) -> None:
-        self._fence.trust(sent_at)
-
     # ---- ends -------------------------------------------------------------------------------------------------------
 
     def _end(self, unit: Unit, how: str) -> None:
-        if not unit.alive:
-            return
-        if self._frozen_until > self._kernel.now:
-            self._kernel.at(self._frozen_until, self._end, unit, how)
+        if not unit.alive or self._delayed(self._end, unit, how):
             return
         if how == "kills its agent":
             self._agent.world.story.tell(self._agent.name, f"is killed by {unit.attempt.key[0]}/{unit.attempt.key[1]}")
@@ -122,10 +112,7 @@ class Machine:
             self._over(unit, "timeout", Outcome.TIMEOUT)
 
     def _stopped(self, unit: Unit) -> None:
-        if not unit.alive:
-            return
-        if self._frozen_until > self._kernel.now:
-            self._kernel.at(self._frozen_until, self._stopped, unit)
+        if not unit.alive or self._delayed(self._stopped, unit):
             return
         fenced = unit.attempt.stopping is Outcome.DISRUPTED
         self._over(unit, "fenced" if fenced else "killed", unit.attempt.stopping or Outcome.DISRUPTED)
@@ -147,6 +134,13 @@ class Machine:
         run_us = int((agent.clock() - unit.began) * 1_000_000)
         agent.bench.process_finished(unit.attempt, Finish(outcome=ended, run_us=run_us))
 
+    def _delayed(self, action: Callable[..., None], *arguments: Any) -> bool:
+        """Repeats the action when the machine thaws, if it is frozen."""
+        frozen = self._frozen_until > self._kernel.now
+        if frozen:
+            self._kernel.at(self._frozen_until, action, *arguments)
+        return frozen
+
     def kill_all(self) -> None:
         for unit in self._units.values():
             unit.alive = False
@@ -160,10 +154,7 @@ class Machine:
             self._kernel.at((at - agent.offset) / agent.rate, self._kill_fenced, at)
 
     def _kill_fenced(self, at: float) -> None:
-        if not self._agent.alive or at != self._fence_check_at:
-            return
-        if self._frozen_until > self._kernel.now:
-            self._kernel.at(self._frozen_until, self._kill_fenced, at)
+        if not self._agent.alive or at != self._fence_check_at or self._delayed(self._kill_fenced, at):
             return
         self._fence_check_at = NEVER
         now = self._agent.clock() + 1e-6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from rota.model.resources import Resources, Shape
@@ -48,7 +48,6 @@ class Options:
     expiry: float  # share of those that are dropped when late
     flood: bool  # one tenant submits most tasks at once
     long_share: float  # share of tasks that run for tens of seconds
-    extra: dict[str, float] = field(default_factory=dict)
 
     def describe(self) -> str:
         return (
@@ -82,9 +81,7 @@ def draw(chance: Random) -> Options:
     share = chance.choice((0.25, 0.4))
     faults = tuple(fault for fault in FAULTS if chance.random() < share)
     servers, seconds = chance.choice((1, 2, 2, 3)), chance.uniform(30, 90)
-    later_chance = Random(
-        int(seconds * 1e9)
-    )  # for options added later, so that the other draws of a seed stay the same
+    later_chance = Random(int(seconds * 1e9))  # for newer options, so that the other draws of a seed stay the same
     return Options(
         pools=pools,
         servers=servers,

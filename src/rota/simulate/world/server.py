@@ -86,29 +86,34 @@ class Server(Process):
     # ---- leases -----------------------------------------------------------------------------------------------------
 
     async def _campaign(self, pool: int) -> None:
-        timings = self.world.settings.timings
         while True:
-            await self.sleep(timings.lease_seconds / CAMPAIGNS_A_LEASE * self.kernel.random.uniform(0.5, 1.0))
+            await self.pause_of_campaign()
             if pool in self.terms:
                 continue
-            sent = self.clock()
-            connection = self.connect()
-            connection.takes_over = pool
-            try:
-                epoch = await lease_rows.acquire_lease(
-                    connection,
-                    pool,
-                    self.holder,
-                    seconds=timings.lease_seconds,
-                    above=self._above.get(pool, 0),
-                )
-            except Lost:
-                continue
-            if epoch is not None:
-                lease = Lease(pool, epoch, self.holder, trusted_until=sent + timings.trust_seconds, clock=self.clock)
-                self._leases[pool] = lease
+            lease = await self.acquire(pool)
+            if lease is not None:
                 term = self.terms[pool] = Term(self, pool, lease)
                 self.spawn(term.run())
+
+    async def pause_of_campaign(self) -> None:
+        lease_seconds = self.world.settings.timings.lease_seconds
+        await self.sleep(lease_seconds / CAMPAIGNS_A_LEASE * self.kernel.random.uniform(0.5, 1.0))
+
+    async def acquire(self, pool: int) -> Lease | None:
+        timings, sent = self.world.settings.timings, self.clock()
+        connection = self.connect()
+        connection.takes_over = pool
+        try:
+            epoch = await lease_rows.acquire_lease(
+                connection, pool, self.holder, seconds=timings.lease_seconds, above=self._above.get(pool, 0)
+            )
+        except Lost:
+            return None
+        if epoch is None:
+            return None
+        trusted_until = sent + timings.trust_seconds
+        lease = self._leases[pool] = Lease(pool, epoch, self.holder, trusted_until=trusted_until, clock=self.clock)
+        return lease
 
     async def _keep_leases(self) -> None:
         timings = self.world.settings.timings
@@ -136,20 +141,15 @@ class Server(Process):
                     del self._leases[pool]
                     lease.end()
 
-    def keep(self, lease: Lease) -> None:
-        self._leases[lease.pool] = lease
-
     def drop(self, lease: Lease) -> None:
         lease.end()
         if self._leases.get(lease.pool) is lease:
             del self._leases[lease.pool]
 
     def term_ended(self, term: Term) -> None:
-        pool = term.pool.id
-        if self.terms.get(pool) is term:
-            del self.terms[pool]
-        if self._leases.get(pool) is term.pool.lease:
-            del self._leases[pool]
+        if self.terms.get(term.pool.id) is term:
+            del self.terms[term.pool.id]
+        self.drop(term.pool.lease)
 
     def reacquire_above(self, pool: int, epoch: int) -> None:
         self._above[pool] = max(epoch, self._above.get(pool, 0))

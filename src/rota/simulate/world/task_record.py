@@ -1,4 +1,4 @@
-"""The auditor's record of one task, its copies of the product's constants, and `Violation`."""
+"""The auditor's record of one task, its copy of the product's states, and `Violation`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,6 @@ NAMES = {
     1: "blocked", 2: "delayed", 3: "ready", 4: "running", 5: "paused",
     10: "done", 11: "failed", 12: "cancelled", 13: "skipped", 14: "expired",
 }  # fmt: skip
-OK, LOST, BAD_RESULT = 1, 5, 9
-COUNTED = (2, 3, 7, 8, 9, 12)  # error, timeout, refused, crashed, bad result, retry: these use up an attempt
-FREE = (6, 10)  # recalled, disrupted
-MOST_LOSSES = 3
-SKIP, RUN, ONLY_FAILED = 1, 2, 3  # the outcomes of its parents after which a dependent runs
-FAIR_AFTER_US = 12_000_000
-LIMIT_HEARD_US = 30_000_000  # a poll, a stalled statement and a pause: by then every leader knows a limit
-FAIR_STARTS_A_TENANT = 10
 
 
 class Violation(Exception):

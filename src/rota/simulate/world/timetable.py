@@ -18,7 +18,6 @@ from rota.cluster.leases import Lease
 from rota.model.schedule.schedule import Missed, Rule, RuleKind, Schedule
 from rota.simulate.world.database.connection import Fenced, Lost
 from rota.simulate.world.timekeeper import ScheduleRecord
-from rota.store import leases as lease_rows
 from rota.store import schedules
 from rota.store.queue import Fence
 from rota.store.schedules import HEAD, TICKER_POOL, DueCursor, Occurrence
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from rota.simulate.world.world import World
 
 SHARE = 0.2  # of the worlds have schedules
-CAMPAIGNS_A_LEASE = 3
 # Daylight-saving changes. Lord Howe's are half an hour; Dublin's standard time is in summer.
 _CHANGES = (
     ("Europe/Berlin", "2026-03-29T01:00Z"), ("Europe/Berlin", "2026-10-25T01:00Z"),
@@ -149,25 +147,12 @@ class Ticker:
         self._world: World = server.world
 
     async def run(self) -> None:
-        server = self._server
-        timings = self._world.settings.timings
         while True:
-            await server.sleep(timings.lease_seconds / CAMPAIGNS_A_LEASE * server.kernel.random.uniform(0.5, 1.0))
-            sent = server.clock()
-            connection = server.connect()
-            connection.takes_over = TICKER_POOL
-            try:
-                epoch = await lease_rows.acquire_lease(
-                    connection, TICKER_POOL, server.holder, seconds=timings.lease_seconds
-                )
-            except Lost:
-                continue
-            if epoch is not None:
-                trusted = sent + timings.trust_seconds
-                lease = Lease(TICKER_POOL, epoch, server.holder, trusted_until=trusted, clock=server.clock)
-                server.keep(lease)
+            await self._server.pause_of_campaign()
+            lease = await self._server.acquire(TICKER_POOL)
+            if lease is not None:
                 await self._term(lease)
-                server.drop(lease)
+                self._server.drop(lease)
 
     async def _term(self, lease: Lease) -> None:
         fence = Fence(lease.pool, lease.epoch, lease.holder)

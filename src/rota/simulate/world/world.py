@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import count
 from random import Random
 
 from rota.settings import Settings, Timings
@@ -60,10 +61,8 @@ class World:
         if drawn is not None:
             self.timekeeper.schedules = drawn[1]
             tables.know(Schedules(tables, drawn[0], self.timekeeper, self.timetable_now))
-        self._next_task = 0
-        self._next_commit_id = 0
+        self.task_ids, self.commit_ids = count(1), count(1)
         self._healed = False
-        self._before_take_over: dict[int, tuple[int, object, int]] = {}
 
     def run(self) -> None:
         """Runs with faults, then heals. Raises Violation at the event that broke an invariant."""
@@ -120,16 +119,6 @@ class World:
         """The time on the database's clock for schedules."""
         assert self.timetable is not None, "this world has schedules"
         return self.timetable.now(self.kernel.now)
-
-    # ---- names ------------------------------------------------------------------------------------------------------
-
-    def next_task_id(self) -> int:
-        self._next_task += 1
-        return self._next_task
-
-    def next_commit_id(self) -> int:
-        self._next_commit_id += 1
-        return self._next_commit_id
 
     # ---- starting and restarting processes --------------------------------------------------------------------------
 
