@@ -105,6 +105,58 @@ class TaskSpec(WorkOptions, total=False):
     command: Sequence[str] | None
 
 
+class TaskFilter(TypedDict, total=False):
+    """Selects tasks, and a page of them. A field that is None or absent selects all."""
+
+    state: str | None
+    status: str | None
+    name: str | None
+    tag: tuple[str, str] | None
+    schedule: str | None
+    graph: int | None
+    worker: str | None
+    user: str | None
+    since: str | None  # by the time of submission: "10m" ago, or a time with its offset
+    until: str | None
+    tenant: str | None
+    limit: int | None
+    cursor: str | None
+
+
+class LogOptions(TypedDict, total=False):
+    """Selects the output of a task."""
+
+    attempt: int | None  # None: the latest
+    stream: str | None  # stdout or stderr; None: both
+    since: str | None  # "10m" ago, or a time with its offset
+    tail: int | None  # a number of lines from the end
+
+
+class EventFilter(TypedDict, total=False):
+    """Selects events. A field that is None or absent selects all."""
+
+    task: int | None
+    schedule: str | None
+    name: str | None
+    tag: tuple[str, str] | None
+
+
+class EventOptions(EventFilter, total=False):
+    """Selects events, and a part of their stream."""
+
+    types: Iterable[str] | None
+    after: str | None  # the id of the last event seen
+    since: str | None  # "10m" ago, or a time with its offset
+    follow: bool
+
+
+def check_names(options: Mapping[str, object], kind: type) -> None:
+    """Refuses a keyword argument that `kind`, a TypedDict, does not have."""
+    for name in options:
+        if name not in kind.__annotations__:
+            raise TypeError(f"there is no argument {name!r}; there are {', '.join(kind.__annotations__)}")
+
+
 def request_of(spec: TaskSpec) -> TaskRequest:
     """The request for a task; TypeError for arguments that can't be sent."""
     fields: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}

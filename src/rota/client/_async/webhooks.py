@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from rota.client._async.sender import AsyncSender
 from rota.client.calls import webhook_calls
+from rota.client.options import EventFilter
 from rota.model.answers.webhooks import DeliveryPage, Redelivered, WebhookDocument
 
 
@@ -15,19 +17,9 @@ class AsyncWebhooks:
     def __init__(self, client: AsyncSender) -> None:
         self._client = client
 
-    async def add(
-        self,
-        url: str,
-        *,
-        events: Sequence[str] = (),
-        task: int | None = None,
-        schedule: str | None = None,
-        name: str | None = None,
-        tag: tuple[str, str] | None = None,
-    ) -> WebhookDocument:
+    async def add(self, url: str, *, events: Sequence[str] = (), **selected: Unpack[EventFilter]) -> WebhookDocument:
         """Sends events from now on to `url`. Keep the `secret` of the answer: it is not shown again."""
-        call = webhook_calls.add_webhook(url, events=events, task=task, schedule=schedule, name=name, tag=tag)
-        return await self._client.perform(call)
+        return await self._client.perform(webhook_calls.add_webhook(url, events=events, **selected))
 
     async def list(self) -> Sequence[WebhookDocument]:
         """All webhooks of the tenant."""

@@ -39,8 +39,11 @@ from rota.client.errors import Refused
 from rota.client.manifest.load import load_manifest
 from rota.client.options import (
     Duration,
+    EventOptions,
     HasId,
+    LogOptions,
     Submittable,
+    TaskFilter,
     TaskOptions,
     TaskSpec,
     WorkOptions,
@@ -183,43 +186,12 @@ class Client:
         """The task as it is now."""
         return self.perform(task_calls.task(task_id))
 
-    def list(
-        self,
-        *,
-        state: str | None = None,
-        status: str | None = None,
-        name: str | None = None,
-        tag: tuple[str, str] | None = None,
-        schedule: str | None = None,
-        graph: int | None = None,
-        worker: str | None = None,
-        user: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
-        tenant: str | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-    ) -> TaskPage:
+    def list(self, **filters: Unpack[TaskFilter]) -> TaskPage:
         """One page, newest first. Pass the page's `next` as `cursor` for the page after it.
 
         `since` and `until` select by the time of submission: `10m` ago, or a time with its offset.
         """
-        call = task_calls.tasks(
-            state=state,
-            status=status,
-            name=name,
-            tag=tag,
-            schedule=schedule,
-            graph=graph,
-            worker=worker,
-            user=user,
-            since=since,
-            until=until,
-            tenant=tenant,
-            limit=limit,
-            cursor=cursor,
-        )
-        return self.perform(call)
+        return self.perform(task_calls.tasks(**filters))
 
     def why(self, task_id: int) -> TaskExplanation:
         """Why a task waits, its position in the queue, and when it will probably start."""
@@ -229,56 +201,24 @@ class Client:
         """The attempts of a task, with their nodes, times and outcomes."""
         return self.perform(task_calls.attempts(task_id)).attempts
 
-    def log(
-        self,
-        task_id: int,
-        *,
-        attempt: int | None = None,
-        stream: str | None = None,
-        since: str | None = None,
-        tail: int | None = None,
-    ) -> bytes:
+    def log(self, task_id: int, **options: Unpack[LogOptions]) -> bytes:
         """The output so far, as bytes; see `follow` for output as it comes.
 
         `stream` is stdout or stderr, None means both; `since` is `10m` or a time with its offset; `tail` is a number of
         lines from the end.
         """
-        return self.perform(task_calls.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail))
+        return self.perform(task_calls.log(task_id, **options))
 
-    def follow(
-        self,
-        task_id: int,
-        *,
-        attempt: int | None = None,
-        stream: str | None = None,
-        since: str | None = None,
-        tail: int | None = None,
-        progress: bool = False,
-    ) -> Iterator[LogItem]:
+    def follow(self, task_id: int, *, progress: bool = False, **options: Unpack[LogOptions]) -> Iterator[LogItem]:
         """The output as it comes, until the task has ended; the last item is a LogEnd."""
-        reader = LogReader(task_id, attempt=attempt, stream=stream, since=since, tail=tail, progress=progress)
-        return self._transport.stream(reader)
+        return self._transport.stream(LogReader(task_id, progress=progress, **options))
 
-    def events(
-        self,
-        *,
-        types: Iterable[str] | None = None,
-        task: int | None = None,
-        schedule: str | None = None,
-        name: str | None = None,
-        tag: tuple[str, str] | None = None,
-        after: str | None = None,
-        since: str | None = None,
-        follow: bool = True,
-    ) -> Iterator[EventDocument]:
+    def events(self, **options: Unpack[EventOptions]) -> Iterator[EventDocument]:
         """The events of your tasks and schedules as they come; without `follow`, only those until now.
 
         `after` is the id of the last event seen; `since` is `10m` or a time with its offset.
         """
-        reader = EventReader(
-            types=types, task=task, schedule=schedule, name=name, tag=tag, after=after, since=since, follow=follow
-        )
-        return self.listen(reader)
+        return self.listen(EventReader(**options))
 
     def listen(self, reader: EventReader) -> Iterator[EventDocument]:
         """As `events`, with a reader of your own: it keeps the id of the last event."""

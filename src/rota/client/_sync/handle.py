@@ -11,7 +11,7 @@ from rota.client._sync.sender import Sender
 from rota.client.calls import conversations, edit_calls, task_calls, waiting_calls
 from rota.client.calls.edit_calls import EditOptions
 from rota.client.calls.outcomes import typed_result
-from rota.client.options import Duration
+from rota.client.options import Duration, LogOptions
 from rota.client.transport.log_reader import LogItem
 from rota.model.answers.task_changes import CancelAnswer, Extended, PauseAnswer
 from rota.model.answers.tasks import AttemptDocument, TaskDocument
@@ -49,20 +49,12 @@ class TaskHandle:
         """
         return typed_result(self.wait(timeout), type if type is not None else self.returns)
 
-    def log(
-        self,
-        *,
-        attempt: int | None = None,
-        stream: str | None = None,
-        since: str | None = None,
-        tail: int | None = None,
-    ) -> str:
+    def log(self, **options: Unpack[LogOptions]) -> str:
         """The output of the latest (or the given) attempt so far; `stream` is stdout or stderr, None means both.
 
         `since` is `10m` or a time with its offset; `tail` is a number of lines from the end.
         """
-        call = task_calls.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)
-        return self._client.perform(call).decode(errors="replace")
+        return self._client.perform(task_calls.log(self.id, **options)).decode(errors="replace")
 
     def follow(self) -> Iterator[LogItem]:
         """The output as it comes, until the task has ended; the last item is a LogEnd."""

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from rota.client._sync.sender import Sender
 from rota.client.calls import webhook_calls
+from rota.client.options import EventFilter
 from rota.model.answers.webhooks import DeliveryPage, Redelivered, WebhookDocument
 
 
@@ -16,19 +18,9 @@ class Webhooks:
     def __init__(self, client: Sender) -> None:
         self._client = client
 
-    def add(
-        self,
-        url: str,
-        *,
-        events: Sequence[str] = (),
-        task: int | None = None,
-        schedule: str | None = None,
-        name: str | None = None,
-        tag: tuple[str, str] | None = None,
-    ) -> WebhookDocument:
+    def add(self, url: str, *, events: Sequence[str] = (), **selected: Unpack[EventFilter]) -> WebhookDocument:
         """Sends events from now on to `url`. Keep the `secret` of the answer: it is not shown again."""
-        call = webhook_calls.add_webhook(url, events=events, task=task, schedule=schedule, name=name, tag=tag)
-        return self._client.perform(call)
+        return self._client.perform(webhook_calls.add_webhook(url, events=events, **selected))
 
     def list(self) -> Sequence[WebhookDocument]:
         """All webhooks of the tenant."""

@@ -42,9 +42,8 @@ class Call(Generic[Answer]):
 
 
 def get(path: str, answer: type[Answer], query: Mapping[str, object] | None = None) -> Call[Answer]:
-    """A plain read. Query values of None are left out."""
-    chosen = {name: str(value) for name, value in (query or {}).items() if value is not None}
-    return Call("GET", path, reader(answer), query=chosen, repeatable=True)
+    """A plain read."""
+    return Call("GET", path, reader(answer), query=query_of(query or {}), repeatable=True)
 
 
 def post(path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False) -> Call[Answer]:
@@ -68,6 +67,12 @@ def delete(path: str) -> Call[None]:
 def reader(answer: type[Answer]) -> Callable[[bytes], Answer]:
     # Not strict: a whole number is accepted for a fraction, and the reverse.
     return partial(msgspec.json.decode, type=answer, strict=False)
+
+
+def query_of(values: Mapping[str, object]) -> dict[str, str]:
+    """A query as text: None is left out, a tag is NAME:VALUE."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return {name: ":".join(one) if isinstance(one, list | tuple) else str(one) for name, one in given.items()}
 
 
 def segment(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -26,8 +26,7 @@ class DeadFilter(TypedDict, total=False):
 def dead(
     filters: DeadFilter, *, tenant: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[DeadLetterPage]:
-    query = {**_fields(filters), "tenant": tenant, "limit": limit, "cursor": cursor}
-    return get("/v1/dead", DeadLetterPage, query)
+    return get("/v1/dead", DeadLetterPage, {**filters, "tenant": tenant, "limit": limit, "cursor": cursor})
 
 
 def letter(task_id: int) -> Call[DeadLetterDocument]:
@@ -53,16 +52,11 @@ def count(filters: DeadFilter) -> Call[DeadCount]:
     return post("/v1/dead/requeue", DeadCount, {**_selection(None, filters, None), "dry_run": True}, repeatable=True)
 
 
-def _fields(filters: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {name: value for name, value in filters.items() if value is not None}
-    if "tag" in fields:
-        fields["tag"] = ":".join(fields["tag"])
-    return fields
-
-
 def _selection(task_ids: Sequence[int] | None, filters: DeadFilter | None, before: datetime | None) -> dict[str, Any]:
     if task_ids is not None:
         return {"ids": list(task_ids)}
-    where = _fields(filters or {})
+    where: dict[str, Any] = {name: value for name, value in (filters or {}).items() if value is not None}
+    if "tag" in where:
+        where["tag"] = ":".join(where["tag"])
     bound = {} if before is None else {"before": before}
     return {"where": where, **bound} if where else {"all": True, **bound}

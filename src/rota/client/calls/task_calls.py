@@ -6,13 +6,13 @@ Each function returns a `Call`. Nothing here connects, waits or reads a clock.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import msgspec
 
-from rota.client.calls.call import Call, get, post, reader
-from rota.client.options import Duration, TaskSpec, plain_duration, request_of
+from rota.client.calls.call import Call, get, post, query_of, reader
+from rota.client.options import Duration, LogOptions, TaskFilter, TaskSpec, check_names, plain_duration, request_of
 from rota.model.answers import tasks as answers
-from rota.model.answers.logs import LogLine
 from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, Extended, PauseAnswer, Retried
 from rota.model.request.task_request import BatchRequest, TaskRequest
 
@@ -88,79 +88,24 @@ def wait_for(task_ids: Sequence[int], wait_seconds: float) -> Call[answers.WaitA
     )
 
 
-def tasks(
-    *,
-    state: str | None = None,
-    status: str | None = None,
-    name: str | None = None,
-    tag: tuple[str, str] | None = None,
-    schedule: str | None = None,
-    graph: int | None = None,
-    worker: str | None = None,
-    user: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    tenant: str | None = None,
-    limit: int | None = None,
-    cursor: str | None = None,
-    fold_arrays: bool = False,
-) -> Call[answers.TaskPage]:
-    query = {
-        "state": state,
-        "status": status,
-        "name": name,
-        "tag": ":".join(tag) if tag else None,
-        "schedule": schedule,
-        "graph": graph,
-        "worker": worker,
-        "user": user,
-        "since": since,
-        "until": until,
-        "tenant": tenant,
-        "limit": limit,
-        "cursor": cursor,
-        "fold": "arrays" if fold_arrays else None,
-    }
-    return get("/v1/tasks", answers.TaskPage, query)
+def tasks(*, fold_arrays: bool = False, **filters: Unpack[TaskFilter]) -> Call[answers.TaskPage]:
+    check_names(filters, TaskFilter)
+    return get("/v1/tasks", answers.TaskPage, {**filters, "fold": "arrays" if fold_arrays else None})
 
 
 def attempts(task_id: int) -> Call[answers.AttemptList]:
     return get(f"/v1/tasks/{task_id}/attempts", answers.AttemptList)
 
 
-def log(
-    task_id: int,
-    *,
-    attempt: int | None = None,
-    stream: str | None = None,
-    since: str | None = None,
-    tail: int | None = None,
-) -> Call[bytes]:
-    """`since`: `10m` or a time with its offset. `tail`: a number of lines from the end."""
-    query = {"attempt": attempt, "stream": stream, "since": since, "tail": tail}
-    chosen = {name: str(value) for name, value in query.items() if value is not None}
-    return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
+def log(task_id: int, **options: Unpack[LogOptions]) -> Call[bytes]:
+    check_names(options, LogOptions)
+    return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=query_of(options), repeatable=True)
 
 
-def log_stream(
-    task_id: int,
-    *,
-    attempt: int | None,
-    after: int | None,
-    stream: str | None = None,
-    since: str | None = None,
-    tail: int | None = None,
-    progress: bool = False,
-) -> Call[bytes]:
+def log_stream(task_id: int, *, after: int | None, progress: bool, options: LogOptions) -> Call[bytes]:
     """To be streamed: one JSON line per chunk. `after` is the last chunk that was read of that attempt."""
-    query = {"follow": "true", "attempt": attempt, "after": after, "stream": stream, "since": since, "tail": tail}
-    query["progress"] = "true" if progress else None
-    chosen = {name: str(value) for name, value in query.items() if value is not None}
-    return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
-
-
-def log_line(line: str) -> LogLine:
-    return msgspec.json.decode(line, type=LogLine)
+    query = query_of({"follow": "true", "after": after, "progress": "true" if progress else None, **options})
+    return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=query, repeatable=True)
 
 
 # --- changing

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from rota.client.calls.call import Call, delete, get, post
+from rota.client.options import EventFilter, check_names
 from rota.model.answers.webhooks import DeliveryPage, Redelivered, WebhookDocument, WebhookList
 
 
-def add_webhook(
-    url: str,
-    *,
-    events: Sequence[str] = (),
-    task: int | None = None,
-    schedule: str | None = None,
-    name: str | None = None,
-    tag: tuple[str, str] | None = None,
-) -> Call[WebhookDocument]:
-    body = {"url": url, "events": list(events), "task": task, "schedule": schedule, "name": name}
-    return post("/v1/webhooks", WebhookDocument, {**body, "tag": dict([tag]) if tag else {}})
+def add_webhook(url: str, *, events: Sequence[str] = (), **selected: Unpack[EventFilter]) -> Call[WebhookDocument]:
+    check_names(selected, EventFilter)
+    tag = selected.get("tag")
+    body = {**selected, "url": url, "events": list(events), "tag": dict([tag]) if tag else {}}
+    return post("/v1/webhooks", WebhookDocument, body)
 
 
 def webhooks() -> Call[WebhookList]:

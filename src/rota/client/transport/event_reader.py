@@ -7,11 +7,13 @@ after it: none is missed and none comes twice.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Unpack
 
 import msgspec
 
-from rota.client.calls.call import Call
+from rota.client.calls.call import Call, query_of
 from rota.client.errors import ServerFault
+from rota.client.options import EventFilter, check_names
 from rota.model.answers.events import EventDocument
 
 
@@ -24,23 +26,13 @@ class EventReader:
         self,
         *,
         types: Iterable[str] | None = None,
-        task: int | None = None,
-        schedule: str | None = None,
-        name: str | None = None,
-        tag: tuple[str, str] | None = None,
         after: str | None = None,
         since: str | None = None,
         follow: bool = True,
+        **selected: Unpack[EventFilter],
     ) -> None:
-        query = {
-            "type": ",".join(types) if types is not None else None,
-            "task": task,
-            "schedule": schedule,
-            "name": name,
-            "tag": ":".join(tag) if tag else None,
-            "since": since,
-        }
-        self._query = {name: str(value) for name, value in query.items() if value is not None}
+        check_names(selected, EventFilter)
+        self._query = query_of({"type": ",".join(types) if types is not None else None, **selected, "since": since})
         self.follow = follow
         self.last_id = after
         self.raw = b""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
+from typing import Unpack
 
 import msgspec
 
 from rota.client.calls import task_calls
 from rota.client.calls.call import Call
 from rota.client.errors import ServerFault
+from rota.client.options import LogOptions, check_names
 from rota.model.answers.logs import LogLine
 
 
@@ -54,42 +56,23 @@ class LogReader:
 
     follow = True
 
-    def __init__(
-        self,
-        task_id: int,
-        *,
-        attempt: int | None = None,
-        stream: str | None = None,
-        since: str | None = None,
-        tail: int | None = None,
-        progress: bool = False,
-    ) -> None:
+    def __init__(self, task_id: int, *, progress: bool = False, **options: Unpack[LogOptions]) -> None:
+        check_names(options, LogOptions)
         self._task_id = task_id
-        self._stream = stream
-        self._since = since
-        self._tail = tail
         self._progress = progress
-        self._attempt = attempt
+        self._options = options
         self._seq: int | None = None
         self.ended = False
 
     def next_call(self) -> Call[bytes]:
-        return task_calls.log_stream(
-            self._task_id,
-            attempt=self._attempt,
-            after=self._seq,
-            stream=self._stream,
-            since=self._since,
-            tail=self._tail if self._seq is None else None,  # a resumed stream continues after the last chunk
-            progress=self._progress,
-        )
+        return task_calls.log_stream(self._task_id, after=self._seq, progress=self._progress, options=self._options)
 
     def take(self, line: str) -> LogItem | None:
         """None for a line that only keeps the connection alive."""
         if not line.strip():
             return None
         try:
-            parsed = task_calls.log_line(line)
+            parsed = msgspec.json.decode(line, type=LogLine)
             if parsed.progress is not None:
                 return LogProgress(parsed.progress.fraction, parsed.progress.message)
             return self._end(parsed) if parsed.end else self._chunk(parsed)
@@ -98,7 +81,8 @@ class LogReader:
 
     def _chunk(self, line: LogLine) -> LogChunk:
         data = base64.b64decode(line.data_base64, validate=True)
-        self._attempt, self._seq = line.attempt, line.seq
+        self._options["attempt"], self._seq = line.attempt, line.seq
+        self._options["tail"] = None  # a resumed stream continues after the last chunk
         return LogChunk(attempt=line.attempt, seq=line.seq, stream=line.stream, data=data)
 
     def _end(self, line: LogLine) -> LogEnd:
