@@ -10,40 +10,25 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rota.client.errors import (
-    LimitExceeded,
-    NotFound,
-    Refused,
-    ResultMismatch,
-    RotaError,
-    ServerFault,
-    TaskCancelled,
-    TaskExpired,
-    TaskFailed,
-    TaskLost,
-    TaskSkipped,
-    TaskTimedOut,
-    Unauthorized,
-    Unreachable,
-)
+from rota.client import errors
 from rota.model.annotations import converted
 from rota.model.answers.problems import ProblemDocument
 from rota.model.answers.tasks import EndedTask, TaskDocument
 from rota.model.attempt import Outcome
 
-_BY_STATE: dict[str, type[TaskFailed]] = {
-    "cancelled": TaskCancelled,
-    "skipped": TaskSkipped,
-    "expired": TaskExpired,
+_BY_STATE: dict[str, type[errors.TaskFailed]] = {
+    "cancelled": errors.TaskCancelled,
+    "skipped": errors.TaskSkipped,
+    "expired": errors.TaskExpired,
 }
-_BY_OUTCOME: dict[str, type[TaskFailed]] = {
-    Outcome.TIMEOUT.label: TaskTimedOut,
-    Outcome.LOST.label: TaskLost,
-    Outcome.CRASHED.label: TaskLost,
+_BY_OUTCOME: dict[str, type[errors.TaskFailed]] = {
+    Outcome.TIMEOUT.label: errors.TaskTimedOut,
+    Outcome.LOST.label: errors.TaskLost,
+    Outcome.CRASHED.label: errors.TaskLost,
 }
 
 
-def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RotaError:
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> errors.RotaError:
     """The error for an answer that is not 2xx."""
     problem = _problem(body)
     slug = problem.type.rsplit("/", 1)[-1]
@@ -51,24 +36,24 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RotaError:
     retry_after = problem.retry_after if problem.retry_after is not None else _seconds(headers.get("retry-after"))
     document = body if problem.type or problem.title else b""
     if status in (502, 503, 504) and slug != "no-object-store":  # no retry helps there
-        return Unreachable(text, sent=True, retry_after=retry_after, document=document)
+        return errors.Unreachable(text, sent=True, retry_after=retry_after, document=document)
     if not 400 <= status < 500 and status != 503:
-        return ServerFault(f"{text} (HTTP {status})", document=document)
-    kinds: dict[int, type[Refused]] = {401: Unauthorized, 404: NotFound, 429: LimitExceeded}
-    kind = kinds.get(status, Refused)
+        return errors.ServerFault(f"{text} (HTTP {status})", document=document)
+    kinds: dict[int, type[errors.Refused]] = {401: errors.Unauthorized, 404: errors.NotFound, 429: errors.LimitExceeded}
+    kind = kinds.get(status, errors.Refused)
     error = kind(text, status=status, slug=slug, faults=tuple(problem.errors), document=document)
-    if isinstance(error, LimitExceeded):
+    if isinstance(error, errors.LimitExceeded):
         error.retry_after = retry_after
     return error
 
 
-def failure_of(task: TaskDocument | EndedTask) -> TaskFailed | None:
+def failure_of(task: TaskDocument | EndedTask) -> errors.TaskFailed | None:
     """None when the task ended `done`."""
     if task.state == "done":
         return None
     failure = task.failure
     outcome = task.outcome or (failure.type if failure else None)
-    kind = _BY_STATE.get(task.state) or _BY_OUTCOME.get(outcome or "") or TaskFailed
+    kind = _BY_STATE.get(task.state) or _BY_OUTCOME.get(outcome or "") or errors.TaskFailed
     error = kind(
         _sentence(task),
         task_id=task.id,
@@ -78,7 +63,7 @@ def failure_of(task: TaskDocument | EndedTask) -> TaskFailed | None:
         traceback=failure.traceback if failure else None,
         exit_code=task.exit_code,
     )
-    if isinstance(error, TaskExpired):
+    if isinstance(error, errors.TaskExpired):
         error.retry_after = task.retry_after
     return error
 
@@ -100,7 +85,7 @@ def typed_result(task: TaskDocument | EndedTask, kind: object | None) -> object:
         return converted(value, kind)
     except (msgspec.ValidationError, TypeError) as error:
         name = kind.__name__ if isinstance(kind, type) else str(kind)
-        raise ResultMismatch(f"the result of task {task.id} is not a {name}: {error}") from None
+        raise errors.ResultMismatch(f"the result of task {task.id} is not a {name}: {error}") from None
 
 
 def _sentence(task: TaskDocument | EndedTask) -> str:
