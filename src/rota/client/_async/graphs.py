@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack
 
-from rota.client._async.sender import AsyncSender
+from rota.client._async.sender import AsyncPart, AsyncSender
 from rota.client.calls import graph_calls
 from rota.client.calls.graph_calls import GraphFilter
 from rota.model.answers.graphs import GraphAgain, GraphCancelled, GraphDocument, GraphHeld, GraphPage, SubmittedGraph
@@ -59,11 +59,8 @@ class AsyncArrayHandle:
         return await self._client.gather([ArrayTask(task.id, self.returns) for task in members], timeout)
 
 
-class AsyncGraphs:
+class AsyncGraphs(AsyncPart):
     """`client.graphs`: submit, get, list, wait, cancel, hold, release, retry, rerun."""
-
-    def __init__(self, client: AsyncSender) -> None:
-        self._client = client
 
     async def submit(self, graph: BuiltGraph) -> SubmittedGraph:
         """Submits a `Graph` that was built without a `with` block: all of its tasks or none."""

@@ -13,18 +13,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from rota.client._async.sender import AsyncSender
+from rota.client._async.sender import AsyncPart
 from rota.client.calls import schedule_calls
 from rota.client.calls.schedule_calls import Instant, ScheduleArguments, ScheduleChange
 from rota.client.options import TaskSpec
 from rota.model.answers.schedules import Backfilled, OccurrenceDocument, OccurrencePage, ScheduleDocument
 
 
-class AsyncSchedules:
+class AsyncSchedules(AsyncPart):
     """`client.schedules`: add, get, list, edit, remove, pause, resume, run_now, skip_next, next, history, backfill."""
-
-    def __init__(self, client: AsyncSender) -> None:
-        self._client = client
 
     async def add(
         self,

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.client._async.sender import AsyncSender
+from rota.client._async.sender import AsyncPart
 from rota.client.calls import secret_calls
 from rota.model.answers.secrets import SecretDocument
 
 
-class AsyncSecrets:
+class AsyncSecrets(AsyncPart):
     """`client.secrets`: set, list, remove."""
-
-    def __init__(self, client: AsyncSender) -> None:
-        self._client = client
 
     async def set(self, name: str, value: str) -> SecretDocument:
         """Sets the value of a secret, for attempts that start from now on."""

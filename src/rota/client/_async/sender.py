@@ -1,4 +1,4 @@
-"""The methods of a client that its handles and its parts (`client.graphs`, `client.secrets`, …) use."""
+"""The methods of a client that its handles and its parts (`client.graphs`, `client.secrets`, …) use, and a part."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ class AsyncSender(Protocol):
     async def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]: ...
     async def gather(self, tasks: Iterable[HasId], timeout: float | None = None) -> Sequence[Any]: ...
     def follow(self, task_id: int) -> AsyncIterator[LogItem]: ...
+
+
+class AsyncPart:
+    def __init__(self, client: AsyncSender) -> None:
+        self._client = client

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from rota.client._async.sender import AsyncSender
+from rota.client._async.sender import AsyncPart
 from rota.client.calls import webhook_calls
 from rota.client.options import EventFilter
 from rota.model.answers.webhooks import DeliveryPage, Redelivered, WebhookDocument
 
 
-class AsyncWebhooks:
+class AsyncWebhooks(AsyncPart):
     """`client.webhooks`: add, list, remove, resume, deliveries, redeliver."""
-
-    def __init__(self, client: AsyncSender) -> None:
-        self._client = client
 
     async def add(self, url: str, *, events: Sequence[str] = (), **selected: Unpack[EventFilter]) -> WebhookDocument:
         """Sends events from now on to `url`. Keep the `secret` of the answer: it is not shown again."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack
 
-from rota.client._sync.sender import Sender
+from rota.client._sync.sender import Part, Sender
 from rota.client.calls import graph_calls
 from rota.client.calls.graph_calls import GraphFilter
 from rota.model.answers.graphs import GraphAgain, GraphCancelled, GraphDocument, GraphHeld, GraphPage, SubmittedGraph
@@ -60,11 +60,8 @@ class ArrayHandle:
         return self._client.gather([ArrayTask(task.id, self.returns) for task in members], timeout)
 
 
-class Graphs:
+class Graphs(Part):
     """`client.graphs`: submit, get, list, wait, cancel, hold, release, retry, rerun."""
-
-    def __init__(self, client: Sender) -> None:
-        self._client = client
 
     def submit(self, graph: BuiltGraph) -> SubmittedGraph:
         """Submits a `Graph` that was built without a `with` block: all of its tasks or none."""

@@ -14,18 +14,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from rota.client._sync.sender import Sender
+from rota.client._sync.sender import Part
 from rota.client.calls import schedule_calls
 from rota.client.calls.schedule_calls import Instant, ScheduleArguments, ScheduleChange
 from rota.client.options import TaskSpec
 from rota.model.answers.schedules import Backfilled, OccurrenceDocument, OccurrencePage, ScheduleDocument
 
 
-class Schedules:
+class Schedules(Part):
     """`client.schedules`: add, get, list, edit, remove, pause, resume, run_now, skip_next, next, history, backfill."""
-
-    def __init__(self, client: Sender) -> None:
-        self._client = client
 
     def add(
         self,

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.client._sync.sender import Sender
+from rota.client._sync.sender import Part
 from rota.client.calls import secret_calls
 from rota.model.answers.secrets import SecretDocument
 
 
-class Secrets:
+class Secrets(Part):
     """`client.secrets`: set, list, remove."""
-
-    def __init__(self, client: Sender) -> None:
-        self._client = client
 
     def set(self, name: str, value: str) -> SecretDocument:
         """Sets the value of a secret, for attempts that start from now on."""

@@ -1,5 +1,5 @@
 # Generated from ../_async by scripts/unasync; edit that.
-"""The methods of a client that its handles and its parts (`client.graphs`, `client.secrets`, …) use."""
+"""The methods of a client that its handles and its parts (`client.graphs`, `client.secrets`, …) use, and a part."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ class Sender(Protocol):
     def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]: ...
     def gather(self, tasks: Iterable[HasId], timeout: float | None = None) -> Sequence[Any]: ...
     def follow(self, task_id: int) -> Iterator[LogItem]: ...
+
+
+class Part:
+    def __init__(self, client: Sender) -> None:
+        self._client = client

@@ -6,17 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from rota.client._sync.sender import Sender
+from rota.client._sync.sender import Part
 from rota.client.calls import webhook_calls
 from rota.client.options import EventFilter
 from rota.model.answers.webhooks import DeliveryPage, Redelivered, WebhookDocument
 
 
-class Webhooks:
+class Webhooks(Part):
     """`client.webhooks`: add, list, remove, resume, deliveries, redeliver."""
-
-    def __init__(self, client: Sender) -> None:
-        self._client = client
 
     def add(self, url: str, *, events: Sequence[str] = (), **selected: Unpack[EventFilter]) -> WebhookDocument:
         """Sends events from now on to `url`. Keep the `secret` of the answer: it is not shown again."""
