@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import typer
 
-from rota.client.transport.named_pipe import is_named_pipe
+from rota.client.transport.local_files import is_named_pipe
 from rota.model import units
 from rota.model.artifact import digits_of, path_fault, reserved_fault
 from rota.model.request.array import array_of

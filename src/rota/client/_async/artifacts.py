@@ -10,7 +10,7 @@ from typing import BinaryIO
 from rota.client._async.transport import AsyncTransport
 from rota.client.calls import artifact_calls
 from rota.client.calls.artifact_calls import Download, Progress, Source, Upload, no_progress
-from rota.client.transport.download_file import download_file
+from rota.client.transport.local_files import replaced_file
 from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
 
 
@@ -34,7 +34,7 @@ class AsyncArtifacts:
     async def download(self, artifact: str, path: str | os.PathLike[str], *, progress: Progress = no_progress) -> Path:
         """Writes it to `path`. The file appears when it is complete and its digest is checked."""
         document = await self.get(artifact)
-        with download_file(Path(path)) as file:
+        with replaced_file(Path(path)) as file:
             await self._transport.download(Download(document, file, progress))
         return Path(path)
 

@@ -14,13 +14,13 @@ from rota.client.errors import Unreachable
 from rota.client.transport.awaiting import HttpClient, UploadStream, in_thread, sleep
 from rota.client.transport.http_rules import (
     QUIET_STREAM_SECONDS,
-    HttpOptions,
     Item,
     Retries,
     StreamReader,
     accepted,
     broken_off,
     cut_short,
+    http_options,
     request_for,
     unreachable,
     upload_request,
@@ -33,14 +33,7 @@ class AsyncTransport:
     def __init__(self, profile: Profile, retry_seconds: float) -> None:
         self._server = profile.server
         self._retry_seconds = retry_seconds
-        options = HttpOptions.of(profile)
-        self._http = HttpClient(
-            base_url=options.base_url,
-            headers=options.headers,
-            verify=options.verify,
-            limits=options.limits,
-            timeout=options.timeout,
-        )
+        self._http = HttpClient(**http_options(profile))
 
     async def close(self) -> None:
         await self._http.aclose()

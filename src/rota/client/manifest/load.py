@@ -30,7 +30,7 @@ from rota.client.manifest.schedule import pointer_in_file, read_schedule
 from rota.client.manifest.scripts import Scripts
 from rota.client.manifest.tree import Unreadable, read_tree
 from rota.client.manifest.values import Positions, read_values
-from rota.client.transport.named_pipe import is_named_pipe
+from rota.client.transport.local_files import is_named_pipe
 from rota.model.errors import Fault
 from rota.model.graph import find_cycles
 from rota.model.request.rules import MOST_SCRIPT_BYTES

@@ -9,7 +9,6 @@ import itertools
 import random
 import ssl
 import time
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import httpx
@@ -20,10 +19,11 @@ from rota.client.calls.call import Call
 from rota.client.calls.outcomes import error_of
 from rota.client.errors import NotFound, RotaError, Unreachable
 from rota.client.transport.profile import Profile
-from rota.client.transport.retry import pause_before_repeating
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0  # for one answer, without the time that the server was asked to wait
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
 QUIET_STREAM_SECONDS = 60.0  # a stream silent for so long is requested again: the connection may be dead
 
 Item = TypeVar("Item", covariant=True)
@@ -40,36 +40,30 @@ class StreamReader(Protocol[Item]):
     def take(self, line: str) -> Item | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class HttpOptions:
+def http_options(profile: Profile) -> dict[str, Any]:
     """The arguments of `httpx.Client` and `httpx.AsyncClient`."""
-
-    base_url: str
-    headers: dict[str, str]
-    verify: ssl.SSLContext | bool
-    limits: httpx.Limits
-    timeout: httpx.Timeout
-
-    @staticmethod
-    def of(profile: Profile) -> HttpOptions:
-        headers = {"Accept": "application/json", "User-Agent": "rota-python"}
-        if profile.token is not None:
-            headers["Authorization"] = f"Bearer {profile.token}"
-        secure = profile.server.startswith("https://")
-        return HttpOptions(
-            base_url=profile.server,
-            headers=headers,
-            # The system's certificates, so that an organisation's own authority works. Plain http needs none
-            # (redirects are not followed, so it stays plain), and loading them takes time at every start.
-            verify=ssl.create_default_context() if secure else False,
-            # Shorter than the server's own limit: a connection the server is just closing must not be reused.
-            limits=httpx.Limits(max_connections=100, keepalive_expiry=3.0),
-            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-        )
+    headers = {"Accept": "application/json", "User-Agent": "rota-python"}
+    if profile.token is not None:
+        headers["Authorization"] = f"Bearer {profile.token}"
+    secure = profile.server.startswith("https://")
+    return {
+        "base_url": profile.server,
+        "headers": headers,
+        # The system's certificates, so that an organisation's own authority works. Plain http needs none
+        # (redirects are not followed, so it stays plain), and loading them takes time at every start.
+        "verify": ssl.create_default_context() if secure else False,
+        # Shorter than the server's own limit: a connection the server is just closing must not be reused.
+        "limits": httpx.Limits(max_connections=100, keepalive_expiry=3.0),
+        "timeout": httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+    }
 
 
 class Retries:
-    """The failed tries of one request. `pause` returns the seconds to wait before the next try, or raises."""
+    """The failed tries of one request.
+
+    A request is repeated only when that cannot do its work twice: it never reached a server, it carries an idempotency
+    key, or it only reads. Limits (429) and refusals are never repeated: the caller decides.
+    """
 
     def __init__(self, retry_seconds: float) -> None:
         self._retry_seconds = retry_seconds
@@ -77,18 +71,16 @@ class Retries:
         self._tries = itertools.count()
 
     def pause(self, call: Call[Any], error: Unreachable) -> float:
+        """The seconds to wait before the next try; raises the error when there is none.
+
+        A random part spreads clients that lost the same server.
+        """
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
-        pause = pause_before_repeating(
-            call,
-            error,
-            tries=next(self._tries),
-            elapsed_seconds=now - self._failing_since,
-            retry_seconds=self._retry_seconds,
-            chance=random.random(),
-        )
-        if pause is None:
+        longest: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(next(self._tries), 10))
+        pause = max(longest * (0.5 + random.random() / 2), error.retry_after or 0.0)
+        if (error.sent and not call.repeatable) or now - self._failing_since + pause > self._retry_seconds:
             raise error
         return pause
 
@@ -140,13 +132,8 @@ def _naming(error: NotFound, path: str) -> NotFound:
     noun = str(error).rpartition(" ")[2]
     for kind, name in reversed(list(itertools.pairwise(path.split("/")))):
         if kind.startswith(noun[:5]) and name:
-            return NotFound(
-                f"{error}: {name[:80]}",
-                status=error.status,
-                slug=error.slug,
-                faults=error.faults,
-                document=error.document,
-            )
+            error.args = (f"{error}: {name[:80]}",)
+            break
     return error
 
 

@@ -6,15 +6,14 @@ one step; its content never appears in a message. Nothing here connects.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rota.client.errors import ConfigurationError
+from rota.client.transport.local_files import replaced_file
 
 HOW_TO_NAME_A_SERVER = "set ROTA_SERVER, or start one here with `rota up`, which writes a profile"
 
@@ -78,16 +77,8 @@ def write_profile(profile: Profile, path: Path) -> None:
         lines.append(f"token = {_toml_text(profile.token)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # mkstemp creates the file with mode 0600; the rename never shows half a profile.
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".profile-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write("\n".join(lines) + "\n")
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+        with replaced_file(path, private=True) as file:
+            file.write("\n".join([*lines, ""]).encode())
     except OSError as error:
         raise ConfigurationError(f"profile {path}: cannot be written: {error.strerror}") from None
 
