@@ -11,7 +11,7 @@ from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import key_tables
 from rota.cli.tables.render import examples
-from rota.client.calls import concurrency_key_calls
+from rota.client.calls import waiting_calls
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 def list_keys(output_format: Output = Format.TABLE) -> None:
     """List the concurrency keys with live tasks, and the keys that cool down."""
-    show(concurrency_key_calls.keys(), output_format, key_tables.keys)
+    show(waiting_calls.concurrency_keys(), output_format, key_tables.keys)
 
 
 def cool_key(
@@ -36,4 +36,4 @@ def cool_key(
     """Start no task with this concurrency key for a while, in any pool. Running tasks continue."""
     given = checks.duration("--for", span)
     assert given is not None
-    show(concurrency_key_calls.cool_key(name, given), output_format, key_tables.cooled)
+    show(waiting_calls.cool_key(name, given), output_format, key_tables.cooled)

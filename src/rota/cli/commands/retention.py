@@ -10,7 +10,7 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables.render import examples, facts
-from rota.client.calls import retention_calls
+from rota.client.calls import catalogue_calls
 from rota.model.answers.retention import RetentionDocument
 
 _Days = Annotated[str | None, typer.Option(metavar="DAYS|none", help="Days after the end; none keeps forever.")]
@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 def show_retention(output_format: Output = Format.TABLE) -> None:
     """Show how long data is kept."""
-    show(retention_calls.retention(), output_format, _facts)
+    show(catalogue_calls.retention(), output_format, _facts)
 
 
 def set_retention(
@@ -42,7 +42,7 @@ def set_retention(
     changes = {f"{name}_days": checks.limit(f"--{name}", text) for name, text in given.items() if text is not None}
     if not changes:
         raise typer.BadParameter("name at least one thing to keep", param_hint="retention set")
-    show(retention_calls.change_retention(changes), output_format, _facts)
+    show(catalogue_calls.change_retention(changes), output_format, _facts)
 
 
 def _facts(kept: RetentionDocument) -> str:

@@ -21,7 +21,6 @@ from rota.client._async.transport import AsyncTransport
 from rota.client._async.webhooks import AsyncWebhooks
 from rota.client.calls import (
     cluster_calls,
-    concurrency_key_calls,
     conversations,
     dead_letter_calls,
     edit_calls,
@@ -301,11 +300,11 @@ class AsyncClient:
 
     async def concurrency_keys(self) -> Sequence[ConcurrencyKeyDocument]:
         """The concurrency keys that have live tasks or a cool-down."""
-        return (await self.perform(concurrency_key_calls.keys())).keys
+        return (await self.perform(waiting_calls.concurrency_keys())).keys
 
     async def cool_key(self, name: str, seconds: float | str) -> CooledKey:
         """Starts no task with this concurrency key for so many seconds, in any pool; 0 ends the cool-down."""
-        return await self.perform(concurrency_key_calls.cool_key(name, seconds))
+        return await self.perform(waiting_calls.cool_key(name, seconds))
 
     # --- sending
 

@@ -22,7 +22,6 @@ from rota.client._sync.transport import Transport
 from rota.client._sync.webhooks import Webhooks
 from rota.client.calls import (
     cluster_calls,
-    concurrency_key_calls,
     conversations,
     dead_letter_calls,
     edit_calls,
@@ -300,11 +299,11 @@ class Client:
 
     def concurrency_keys(self) -> Sequence[ConcurrencyKeyDocument]:
         """The concurrency keys that have live tasks or a cool-down."""
-        return self.perform(concurrency_key_calls.keys()).keys
+        return self.perform(waiting_calls.concurrency_keys()).keys
 
     def cool_key(self, name: str, seconds: float | str) -> CooledKey:
         """Starts no task with this concurrency key for so many seconds, in any pool; 0 ends the cool-down."""
-        return self.perform(concurrency_key_calls.cool_key(name, seconds))
+        return self.perform(waiting_calls.cool_key(name, seconds))
 
     # --- sending
 

@@ -1,4 +1,4 @@
-"""The requests about an operator's definitions: tiers, categories, lanes, pools."""
+"""The requests about an operator's definitions: tiers, categories, lanes, pools, retention."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rota.client.calls.call import Call, delete, get, patch, post, put, segment
 from rota.model.answers import catalogue as documents
+from rota.model.answers.retention import RetentionDocument
 
 Changes = Mapping[str, object]  # fields that are not named stay as they are
 
@@ -68,3 +69,11 @@ def add_pool(name: str, fields: Changes) -> Call[documents.PoolDocument]:
 
 def change_pool(name: str, changes: Changes) -> Call[documents.PoolDocument]:
     return patch(f"/v1/pools/{segment(name)}", documents.PoolDocument, changes)
+
+
+def retention() -> Call[RetentionDocument]:
+    return get("/v1/retention", RetentionDocument)
+
+
+def change_retention(changes: Changes) -> Call[RetentionDocument]:
+    return patch("/v1/retention", RetentionDocument, changes)

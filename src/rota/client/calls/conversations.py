@@ -1,4 +1,4 @@
-"""Operations that take more than one request: waiting, gathering, batches, pages.
+"""Operations that take more than one request: waiting, gathering, batches.
 
 Each conversation is a generator that yields calls and receives their answers; both clients drive it with `converse`.
 The clock is an argument.
@@ -14,7 +14,7 @@ from rota.client.calls import task_calls
 from rota.client.calls.call import Answer, Call
 from rota.client.errors import WaitTimeout
 from rota.client.options import TaskSpec
-from rota.model.answers.tasks import EndedTask, TaskDocument, TaskPage, TaskSummary, WaitAnswer
+from rota.model.answers.tasks import EndedTask, TaskDocument, WaitAnswer
 from rota.model.request.task_request import MAX_BATCH
 
 Value = TypeVar("Value")
@@ -76,17 +76,6 @@ def submit_many(specs: Sequence[TaskSpec], fresh_key: Callable[[], str | None]) 
         answer = yield from ask(task_calls.submit_batch(specs[start : start + MAX_BATCH], fresh_key()))
         ids += answer.ids
     return tuple(ids)
-
-
-def all_pages(page: Callable[[str | None], Call[TaskPage]]) -> Conversation[tuple[TaskSummary, ...]]:
-    cursor: str | None = None
-    pages: list[TaskSummary] = []
-    while True:
-        answer = yield from ask(page(cursor))
-        pages += answer.tasks
-        cursor = answer.next
-        if cursor is None:
-            return tuple(pages)
 
 
 def _until(timeout_seconds: float | None, clock: Clock) -> float:

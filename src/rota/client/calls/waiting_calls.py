@@ -1,12 +1,11 @@
-"""The requests about waiting: why a task waits, a preview of a task, the load of a pool."""
+"""The requests about waiting: why a task waits, a preview of a task, the load of a pool, concurrency keys."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from rota.client.calls.call import Call, get, post, segment
 from rota.client.options import TaskSpec, request_of
 from rota.model.answers import waiting as documents
+from rota.model.answers.concurrency_keys import ConcurrencyKeyList, CooledKey
 from rota.model.request.task_request import BatchRequest, TaskRequest
 
 
@@ -19,13 +18,18 @@ def preview(spec: TaskSpec) -> Call[documents.PreviewDocument]:
     return preview_request(request_of(spec))
 
 
-def preview_batch(specs: Sequence[TaskSpec]) -> Call[documents.PreviewDocument]:
-    return preview_request(BatchRequest(tasks=[request_of(spec) for spec in specs]))
-
-
 def preview_request(request: TaskRequest | BatchRequest) -> Call[documents.PreviewDocument]:
     return post("/v1/tasks/preview", documents.PreviewDocument, request, repeatable=True)
 
 
 def load(pool: str) -> Call[documents.PoolLoadDocument]:
     return get(f"/v1/pools/{segment(pool)}/load", documents.PoolLoadDocument)
+
+
+def concurrency_keys() -> Call[ConcurrencyKeyList]:
+    return get("/v1/concurrency-keys", ConcurrencyKeyList)
+
+
+def cool_key(name: str, seconds: float | str) -> Call[CooledKey]:
+    """A repeated request only starts the cool-down anew."""
+    return post(f"/v1/concurrency-keys/{segment(name)}/cool", CooledKey, {"seconds": seconds}, repeatable=True)
