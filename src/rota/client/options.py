@@ -241,16 +241,9 @@ def with_artifacts(spec: TaskSpec, made: Mapping[os.PathLike[str] | bytes, str])
     def named(given: Attachment | None) -> Attachment | None:
         return given if given is None or isinstance(given, str) else made[given]
 
-    files = {
-        path: given if isinstance(given, str) else made[given] for path, given in (spec.get("files") or {}).items()
-    }
-    return {
-        **spec,
-        "upload": named(spec.get("upload")),
-        "archive": named(spec.get("archive")),
-        "package": named(spec.get("package")),
-        "files": files or None,
-    }
+    files = {path: named(given) for path, given in (spec.get("files") or {}).items()}
+    attached = {name: named(_attached(spec, name)) for name in _ATTACHED}
+    return cast(TaskSpec, {**spec, **attached, "files": files or None})
 
 
 def _attached(spec: TaskSpec, name: str) -> Attachment | None:

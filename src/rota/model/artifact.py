@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import re
 
-SHORTEST_PREFIX = 8
 SHOWN_DIGITS = 12
 
 _NAMED = re.compile(r"^(?:sha256:)?([0-9a-f]{8,64})$", re.ASCII)

@@ -9,7 +9,6 @@ import enum
 import re
 from collections.abc import Mapping
 
-OWN_LABELS = "rota/"
 SANDBOX_LABEL = "rota/sandbox"
 CONTAINER_LABEL = "rota/container"
 MOUNT_LABEL = "rota/mount-"

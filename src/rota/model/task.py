@@ -104,9 +104,6 @@ class Lane(enum.IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-LANES = {lane.label: lane for lane in Lane}
-
-
 class Upstream(enum.IntEnum):
     """The rule for a parent: it must be done (SKIP otherwise), have ended in any way (RUN), or have failed."""
 
