@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Iterable
 
 import msgspec
+
+from rota.model.task import Labelled
 
 MOST_INPUT_BYTES = 32 * 1024  # of one result; a larger one is fetched by the task that needs it
 MOST_INPUT_BYTES_A_TASK = 512 * 1024  # of all results: they travel in the start frame and the environment
@@ -14,7 +15,7 @@ MOST_INPUT_BYTES_A_TASK = 512 * 1024  # of all results: they travel in the start
 _NOT_A_NAME = re.compile("[^A-Z0-9]")
 
 
-class Outcome(enum.IntEnum):
+class Outcome(Labelled):
     OK = 1  # exit code 0, or the function returned
     ERROR = 2  # non-zero exit code, or the function raised
     TIMEOUT = 3  # ran longer than its execution cap
@@ -27,10 +28,6 @@ class Outcome(enum.IntEnum):
     DISRUPTED = 10  # ended by drain, preemption or a control-plane outage; uses up no attempt
     NEVER = 11  # ended without an attempt: cancelled, skipped or expired while waiting
     RETRY = 12  # the function asked to be tried again later; uses up an attempt
-
-    @property
-    def label(self) -> str:
-        return self.name.lower()
 
 
 class LogChunk(msgspec.Struct, frozen=True, array_like=True):

@@ -9,7 +9,15 @@ from __future__ import annotations
 import enum
 
 
-class State(enum.IntEnum):
+class Labelled(enum.IntEnum):
+    """A number in the database, a label for people."""
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+class State(Labelled):
     BLOCKED = 1  # waits for other tasks
     DELAYED = 2  # not before a time: asked for, or backing off after a failed attempt
     READY = 3  # may start as soon as a node has free resources
@@ -20,10 +28,6 @@ class State(enum.IntEnum):
     CANCELLED = 12
     SKIPPED = 13  # a task it depends on did not end as required
     EXPIRED = 14  # dropped at its start-by time, by the client's choice
-
-    @property
-    def label(self) -> str:
-        return self.name.lower()
 
     @property
     def terminal(self) -> bool:
@@ -67,17 +71,13 @@ STATUS: dict[State, Status] = {
 }
 
 
-class Kind(enum.IntEnum):
+class Kind(Labelled):
     COMMAND = 1
     SCRIPT = 2
     FUNCTION = 3
 
-    @property
-    def label(self) -> str:
-        return self.name.lower()
 
-
-class Scheduling(enum.IntEnum):
+class Scheduling(Labelled):
     """Why a task starts when it does (R33)."""
 
     NOW = 1
@@ -85,10 +85,6 @@ class Scheduling(enum.IntEnum):
     DEPENDENT = 3  # after other tasks
     RETRY = 4  # a new run of a task that had ended
     SCHEDULE = 5  # a run of a schedule
-
-    @property
-    def label(self) -> str:
-        return self.name.lower()
 
 
 class Lane(enum.IntEnum):
@@ -104,7 +100,7 @@ class Lane(enum.IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-class Upstream(enum.IntEnum):
+class Upstream(Labelled):
     """The rule for a parent: it must be done (SKIP otherwise), have ended in any way (RUN), or have failed."""
 
     SKIP = 1
@@ -114,7 +110,3 @@ class Upstream(enum.IntEnum):
     def met_by(self, end: State) -> bool:
         """Whether a parent that ended so lets its dependent run; else the dependent is skipped."""
         return self is Upstream.RUN or end is (State.FAILED if self is Upstream.FAILED else State.DONE)
-
-    @property
-    def label(self) -> str:
-        return self.name.lower()

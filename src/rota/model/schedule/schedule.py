@@ -10,6 +10,8 @@ import enum
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from rota.model.task import Labelled
+
 
 class RuleKind(enum.StrEnum):
     AT = "at"  # once: 2030-01-01T00:00Z
@@ -47,16 +49,12 @@ class Overlap(enum.StrEnum):
     REPLACE = "replace"  # the last run is cancelled, and the new run waits for its end
 
 
-class Trigger(enum.IntEnum):
+class Trigger(Labelled):
     """What caused a run."""
 
     TIME = 1
     MANUAL = 2
     BACKFILL = 3
-
-    @property
-    def label(self) -> str:
-        return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
