@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _SECONDS = {
     unit: Decimal(n) for unit, n in (("ms", "0.001"), ("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 604800))
 }
@@ -26,13 +25,7 @@ def bytes_of(value: int | str) -> int:
     """`536870912`, `512M` (10^6), `512Mi` (2^20) → bytes."""
     if isinstance(value, int):
         return value
-    match = _BYTES_TEXT.match(value.strip())
-    amount = None if match is None else _number(match[1])
-    if match is None or amount is None:
-        raise ValueError(f"{_shown(value)} is not a size; write bytes or a number with K, M, G, T (or Ki, Mi, …)")
-    unit = (match[2] or "").lower()
-    factor = _BINARY[unit] if unit.endswith("i") else _BYTES[unit]
-    return int(amount * factor)
+    return int(_scaled(value, _BYTES_TEXT, "a size; write bytes or a number with K, M, G, T (or Ki, Mi, …)"))
 
 
 def cpu_milli_of(value: float | int | str) -> int:
@@ -41,10 +34,10 @@ def cpu_milli_of(value: float | int | str) -> int:
     scale = 1 if text.endswith("m") else 1000
     amount = _number(text.removesuffix("m"))
     if amount is None:
-        raise ValueError(f"{_shown(value)} is not a number of cores; write 1.5 or 500m")
+        raise ValueError(f"{shown(value)} is not a number of cores; write 1.5 or 500m")
     milli = amount * scale
     if milli != milli.to_integral_value():
-        raise ValueError(f"{_shown(value)} is finer than a thousandth of a core")
+        raise ValueError(f"{shown(value)} is finer than a thousandth of a core")
     return int(milli)
 
 
@@ -52,13 +45,9 @@ def count_of(value: int | str) -> int:
     """`5000`, `"5k"`, `"1.5M"` → a whole number of things."""
     if isinstance(value, int):
         return value
-    match = _COUNT_TEXT.match(value.strip())
-    amount = None if match is None else _number(match[1])
-    if match is None or amount is None:
-        raise ValueError(f"{_shown(value)} is not an amount; write a whole number, or one with k, M, G")
-    total = amount * _BYTES[(match[2] or "").lower()]
+    total = _scaled(value, _COUNT_TEXT, "an amount; write a whole number, or one with k, M, G")
     if total != total.to_integral_value():
-        raise ValueError(f"{_shown(value)} is not a whole number")
+        raise ValueError(f"{shown(value)} is not a whole number")
     return int(total)
 
 
@@ -66,25 +55,21 @@ def kbit_of(value: int | str) -> int:
     """Bits per second, `100000000` or `"100M"` → thousands of them, rounded up."""
     if isinstance(value, int):
         return value if value < 0 else -(-value // 1000)
-    match = _BITS_TEXT.match(value.strip())
-    amount = None if match is None else _number(match[1])
-    if match is None or amount is None:
-        raise ValueError(f"{_shown(value)} is not a bandwidth; write bits per second, or a number with k, M, G")
-    return -(-int(amount * _BYTES[(match[2] or "").lower()]) // 1000)
+    return -(-int(_scaled(value, _BITS_TEXT, "a bandwidth; write bits per second, or a number with k, M, G")) // 1000)
 
 
 def gpus_of(value: float | int | str) -> tuple[int, int]:
     """`2` → two whole devices, (2, 0); `0.5` → half of one, (0, 500)."""
     amount = _number(str(value).strip())
     if amount is None:
-        raise ValueError(f"{_shown(value)} is not a number of GPUs; write 1, 2, … or a fraction of one such as 0.5")
+        raise ValueError(f"{shown(value)} is not a number of GPUs; write 1, 2, … or a fraction of one such as 0.5")
     if amount == amount.to_integral_value():
         return int(amount), 0
     if not 0 < amount < 1:
-        raise ValueError(f"{_shown(value)} is neither whole GPUs (1, 2, …) nor a fraction of one (such as 0.5)")
+        raise ValueError(f"{shown(value)} is neither whole GPUs (1, 2, …) nor a fraction of one (such as 0.5)")
     milli = amount * 1000
     if milli != milli.to_integral_value():
-        raise ValueError(f"{_shown(value)} is finer than a thousandth of a GPU")
+        raise ValueError(f"{shown(value)} is finer than a thousandth of a GPU")
     return 0, int(milli)
 
 
@@ -106,10 +91,19 @@ def milliseconds_of(value: float | int | str) -> int:
     return _milliseconds(_number(text), value)
 
 
-def _milliseconds(seconds: Decimal | None, shown: object) -> int:
+def _milliseconds(seconds: Decimal | None, value: object) -> int:
     if seconds is None:
-        raise ValueError(f"{_shown(shown)} is not a duration; write seconds, 2h30m or PT3H")
+        raise ValueError(f"{shown(value)} is not a duration; write seconds, 2h30m or PT3H")
     return int(seconds * 1000)
+
+
+def _scaled(value: str, pattern: re.Pattern[str], right: str) -> Decimal:
+    """The number times its unit. `right`: what the value should be."""
+    match = pattern.match(value.strip())
+    amount = None if match is None else _number(match[1])
+    if match is None or amount is None:
+        raise ValueError(f"{shown(value)} is not {right}")
+    return amount * _FACTORS[(match[2] or "").lower()]
 
 
 def _number(text: str) -> Decimal | None:
@@ -123,7 +117,8 @@ def _number(text: str) -> Decimal | None:
     return number if number.is_finite() and abs(number.adjusted()) <= MOST_DIGITS else None
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value for a message, cut short."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
