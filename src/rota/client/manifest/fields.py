@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ from rota.model.isolation import ISOLATIONS
 from rota.model.request.array import array_of
 from rota.model.request.needs import faults_of
 from rota.model.request.retry_rules import rule_of
-from rota.model.request.structure import derived, pointer_part, structure_faults
+from rota.model.request.structure import derived, pointer_part, structure_faults, unknown_field
 from rota.model.request.task_request import KINDS, RAW_FIELDS, TaskRequest
 from rota.model.secret import name_trouble
 
@@ -139,11 +140,6 @@ def _is_wrong(pointer: str, wrong: set[str]) -> bool:
     return any(other == pointer or other.startswith(pointer + "/") for other in wrong)
 
 
-def unknown_field(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"there is no field {name[:80]!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-
-
 def together_faults(task: Mapping[str, Any], pointer: str) -> list[Fault]:
     """The faults of combinations of fields, of a task with its defaults."""
     given = {name for name, value in task.items() if value is not None}
@@ -203,9 +199,14 @@ def _amount(convert: Callable[[Any], int]) -> Callable[[Any], None]:
     return check
 
 
-def _gpus(value: Any) -> None:
-    if units.gpus_of(value)[0] < 0:
-        raise ValueError(f"{value!r} is below zero")
+def _unless(holds: Callable[[Any], object], detail: str) -> Callable[[Any], None]:
+    """A check that refuses a value with `detail`, in which {} is the value."""
+
+    def check(value: Any) -> None:
+        if not holds(value):
+            raise ValueError(detail.format(repr(value[:80]) if isinstance(value, str) else value))
+
+    return check
 
 
 def _moment(value: str) -> None:
@@ -217,27 +218,10 @@ def _moment(value: str) -> None:
         raise ValueError(f"{value[:60]!r} is not a time with a zone; write 2030-01-31T09:00:00Z or …+02:00")
 
 
-def _function(value: str) -> None:
-    if not _FUNCTION.fullmatch(value):
-        raise ValueError(f"{value[:80]!r} is not a function; write package.module:function")
-
-
-def _absolute(value: str) -> None:
-    if not value.startswith("/"):
-        raise ValueError(f"{value[:80]!r} is not an absolute path on the node")
-
-
 def _secret(name: str) -> None:
     trouble = name_trouble(name)
     if trouble is not None:
         raise ValueError(trouble)
-
-
-def _artifact(value: str) -> None:
-    if digits_of(value) is None:
-        raise ValueError(
-            f"{value[:80]!r} is not an artifact; write sha256:… or 8 to 64 of its digits (rota upload FILE)"
-        )
 
 
 def _pattern(path: str) -> None:
@@ -246,45 +230,17 @@ def _pattern(path: str) -> None:
         raise ValueError(f"{path[:80]!r} is not a pattern inside the work folder: {fault}")
 
 
-def _words(value: list[str]) -> None:
-    if not value or not value[0]:
-        raise ValueError("the program is missing; write [program, argument, …]")
-
-
-def _lines(value: list[str]) -> None:
-    if not any(line.strip() for line in value):
-        raise ValueError("the list is empty; write at least one line")
-
-
-def _text(value: Any) -> None:
-    if isinstance(value, str) and not value.strip():
-        raise ValueError("the script is empty")
-
-
-def _dependency(task: int | str) -> None:
-    if isinstance(task, int) and task < 1:
-        raise ValueError(f"{task} is not a task's id")
-
-
-def _retry_rule(rule: str) -> None:
-    rule_of(rule, retry=True)
-
-
-def _fail_rule(rule: str) -> None:
-    rule_of(rule, retry=False)
-
-
-def _array(value: str) -> None:
-    array_of(value)
-
-
-def _positive(value: int) -> None:
-    if value < 1:
-        raise ValueError(f"{value} is less than 1")
-
-
+_absolute = _unless(lambda path: path.startswith("/"), "{} is not an absolute path on the node")
+_artifact = _unless(digits_of, "{} is not an artifact; write sha256:… or 8 to 64 of its digits (rota upload FILE)")
+_dependency = _unless(lambda task: isinstance(task, str) or task >= 1, "{} is not a task's id")
+_function = _unless(_FUNCTION.fullmatch, "{} is not a function; write package.module:function")
+_lines = _unless(lambda lines: any(line.strip() for line in lines), "the list is empty; write at least one line")
+_positive = _unless(lambda number: number >= 1, "{} is less than 1")
+_text = _unless(lambda script: not isinstance(script, str) or script.strip(), "the script is empty")
+_words = _unless(lambda words: words and words[0], "the program is missing; write [program, argument, …]")
 _DURATION = "Seconds, or a text such as 90s, 2h30m, PT3H."
 _duration = _amount(units.milliseconds_of)
+_gpus = _amount(lambda value: units.gpus_of(value)[0])
 
 NOTES: dict[str, Note] = {
     "command": Note("The program and its arguments, word by word; no shell reads them.", (["python", "train.py"],),
@@ -315,7 +271,7 @@ NOTES: dict[str, Note] = {
     "args": Note("The positional arguments of a function, or the arguments of a script.", ([1, "two"],)),
     "kwargs": Note("The keyword arguments of a function.", ({"width": 800},)),
     "array": Note("One task for each index (ROTA_INDEX): 0-999; 0-999%50 runs at most 50 concurrently.", ("0-999%50",),
-                  check=_array),
+                  check=array_of),
     "items": Note("For an array of a function: the argument of each task.", ([1, 2, 3],)),
     "name": Note("A name to find the task by; in a graph, its name in this file unless given.", ("nightly",)),
     "env": Note("Environment variables. Values are text: put numbers in quotes.", ({"REGION": "eu"},)),
@@ -350,9 +306,10 @@ NOTES: dict[str, Note] = {
     "backoff": Note(f"The pause before the second attempt; doubles each time. {_DURATION}", ("30s",), check=_duration),
     "backoff_limit": Note(f"The longest pause between attempts. {_DURATION}", ("10m",), check=_duration),
     "retry_on": Note("Retry only these failures: exit=75, exit=70-79, error=ConnectionError, timeout; :30s behind "
-                     "one sets the pause.", (["exit=75:30s", "error=ConnectionError"],), each=_retry_rule),
+                     "one sets the pause.", (["exit=75:30s", "error=ConnectionError"],),
+                     each=partial(rule_of, retry=True)),
     "fail_on": Note("Never retry these failures, written as for `retry_on`.", (["exit=2", "error=ValueError"],),
-                    each=_fail_rule),
+                    each=partial(rule_of, retry=False)),
     "at": Note("The earliest start: a time with its zone.", ("2030-01-31T09:00:00Z",), check=_moment),
     "delay": Note(f"The earliest start, counted from submission. {_DURATION}", ("10m",), check=_duration),
     "after": Note("Start after these are done: names of tasks in this file, or ids of other tasks.", (["extract", 17],),

@@ -24,7 +24,6 @@ from rota.client.manifest.fields import (
     rule_faults,
     task_faults,
     together_faults,
-    unknown_field,
 )
 from rota.client.manifest.schedule import pointer_in_file, read_schedule
 from rota.client.manifest.scripts import Scripts
@@ -34,9 +33,10 @@ from rota.client.transport.local_files import is_named_pipe
 from rota.model.errors import Fault
 from rota.model.graph import find_cycles
 from rota.model.request.rules import MOST_SCRIPT_BYTES
-from rota.model.request.structure import pointer_part, text_faults
+from rota.model.request.structure import pointer_part, text_faults, unknown_field
 from rota.model.request.task_request import MAX_BATCH, TaskRequest
 from rota.model.schedule.request import ScheduleRequest
+from rota.model.units import shown
 
 SECTIONS = ("name", "schedule", "defaults", "tasks")
 MOST_FAULTS = 100
@@ -175,7 +175,7 @@ class _Reader:
             elif key not in SECTIONS:
                 self._fault(f"/{pointer_part(key)}", "unknown-field", unknown_field(key, SECTIONS))
         if name is not None and not (isinstance(name, str) and 0 < len(name.strip()) <= 200):
-            self._fault("/name", "invalid-type", f"{_shown(name)} is not a name: a text of 1 to 200 characters")
+            self._fault("/name", "invalid-type", f"{shown(name)} is not a name: a text of 1 to 200 characters")
         if defaults is not None:
             self.faults += task_faults(defaults, "/defaults", default=True)
         if not isinstance(tasks, dict):
@@ -258,8 +258,7 @@ class _Reader:
         fields = {key: value for key, value in task.items() if value is not None and key not in MANIFEST_ONLY}
         if script is not None:
             fields["script"] = script
-            too_long = len(script.encode(errors="surrogatepass")) > MOST_SCRIPT_BYTES
-            if too_long:
+            if len(script.encode(errors="surrogatepass")) > MOST_SCRIPT_BYTES:
                 detail = f"the script is larger than {MOST_SCRIPT_BYTES} bytes; upload it"
                 self._fault(f"{pointer}/script", "invalid-command", detail)
         if ref is not None:
@@ -267,12 +266,8 @@ class _Reader:
         encoded = msgspec.json.encode(fields)
         self._request_bytes += len(encoded)
         if self._request_bytes > LARGEST_REQUEST_BYTES:
-            most = f"{LARGEST_REQUEST_BYTES // 2**20} MiB"
-            self._fault(
-                pointer,
-                "too-large",
-                f"with this task the request is larger than {most}; defaults count once for each task",
-            )
+            most = f"{LARGEST_REQUEST_BYTES // 2**20} MiB; defaults count once for each task"
+            self._fault(pointer, "too-large", f"with this task the request is larger than {most}")
             return None
         try:
             return msgspec.json.decode(encoded, type=TaskRequest)
@@ -341,11 +336,6 @@ def _named_parents(task: dict[str, Any]) -> list[tuple[str, int, str]]:
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def _first_few(names: list[str]) -> str:

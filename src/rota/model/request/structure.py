@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -76,90 +76,60 @@ def _walk_text(value: object, pointer: str, faults: list[Fault]) -> None:
 
 
 def _walk(value: object, kind: inspect.Type, pointer: str, faults: list[Fault]) -> None:
-    match kind:
-        case inspect.StructType():
-            _walk_struct(value, kind, pointer, faults)
-        case inspect.UnionType():
-            if not any(_accepts(value, option) for option in kind.types):
-                faults.append(_wrong_type(value, kind, pointer))
-            elif isinstance(value, list | dict):
-                for option in kind.types:
-                    if _accepts(value, option):
-                        _walk(value, option, pointer, faults)
-                        return
-        case inspect.ListType():
-            if not isinstance(value, list):
-                faults.append(_wrong_type(value, kind, pointer))
-                return
-            for index, item in enumerate(value):
-                _walk(item, kind.item_type, f"{pointer}/{index}", faults)
-        case inspect.DictType():
-            if not isinstance(value, dict):
-                faults.append(_wrong_type(value, kind, pointer))
-                return
-            for name, item in value.items():
-                _walk(item, kind.value_type, f"{pointer}/{pointer_part(name)}", faults)
-        case _:
-            if not _accepts(value, kind):
-                faults.append(_wrong_type(value, kind, pointer))
-
-
-def _walk_struct(value: object, kind: inspect.StructType, pointer: str, faults: list[Fault]) -> None:
-    if not isinstance(value, dict):
+    if not _accepts(value, kind):
         faults.append(_wrong_type(value, kind, pointer))
-        return
+    elif isinstance(value, list | dict) and isinstance(kind, inspect.UnionType):
+        _walk(value, next(option for option in kind.types if _accepts(value, option)), pointer, faults)
+    elif isinstance(value, list) and isinstance(kind, inspect.ListType):
+        for index, item in enumerate(value):
+            _walk(item, kind.item_type, f"{pointer}/{index}", faults)
+    elif isinstance(value, dict) and isinstance(kind, inspect.DictType):
+        for name, item in value.items():
+            _walk(item, kind.value_type, f"{pointer}/{pointer_part(name)}", faults)
+    elif isinstance(value, dict) and isinstance(kind, inspect.StructType):
+        _walk_struct(value, kind, pointer, faults)
+
+
+def _walk_struct(value: dict[str, Any], kind: inspect.StructType, pointer: str, faults: list[Fault]) -> None:
     known = {field.encode_name: field for field in kind.fields}
     for name, item in value.items():
         if name in known:
             _walk(item, known[name].type, f"{pointer}/{name}", faults)
         else:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            faults.append(
-                Fault(f"{pointer}/{pointer_part(name)}", "unknown-field", f"there is no field {name[:80]!r}{hint}")
-            )
+            faults.append(Fault(f"{pointer}/{pointer_part(name)}", "unknown-field", unknown_field(name, known)))
     for name, field in known.items():
         if field.required and name not in value:
             faults.append(Fault(f"{pointer}/{name}", "missing-field", f"the field {name!r} is missing"))
 
 
-def _accepts(value: object, kind: inspect.Type) -> bool:
-    match kind:
-        case inspect.NoneType():
-            return value is None
-        case inspect.BoolType():
-            return isinstance(value, bool)
-        case inspect.IntType():
-            return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-        case inspect.FloatType():
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case inspect.StrType():
-            return isinstance(value, str)
-        case inspect.ListType():
-            return isinstance(value, list)
-        case inspect.DictType() | inspect.StructType():
-            return isinstance(value, dict)
-        case inspect.UnionType():
-            return any(_accepts(value, option) for option in kind.types)
-        case _:
-            return True
+def unknown_field(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"there is no field {name[:80]!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
-_WORDS: dict[type[inspect.Type], str] = {
-    inspect.NoneType: "null",
-    inspect.BoolType: "true or false",
-    inspect.IntType: "a whole number (64 bits)",
-    inspect.FloatType: "a number",
-    inspect.StrType: "a string",
-    inspect.ListType: "a list",
-    inspect.DictType: "an object",
-    inspect.StructType: "an object",
+# Each kind of value: its name in messages, and whether a value is of it.
+_KINDS: dict[type[inspect.Type], tuple[str, Callable[[Any], bool]]] = {
+    inspect.NoneType: ("null", lambda value: value is None),
+    inspect.BoolType: ("true or false", lambda value: isinstance(value, bool)),
+    inspect.IntType: ("a whole number (64 bits)", lambda value: type(value) is int and -(2**63) <= value < 2**63),
+    inspect.FloatType: ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    inspect.StrType: ("a string", lambda value: isinstance(value, str)),
+    inspect.ListType: ("a list", lambda value: isinstance(value, list)),
+    inspect.DictType: ("an object", lambda value: isinstance(value, dict)),
+    inspect.StructType: ("an object", lambda value: isinstance(value, dict)),
 }
+_OTHER: tuple[str, Callable[[Any], bool]] = ("another type", lambda _: True)
+
+
+def _accepts(value: object, kind: inspect.Type) -> bool:
+    if isinstance(kind, inspect.UnionType):
+        return any(_accepts(value, option) for option in kind.types)
+    return _KINDS.get(type(kind), _OTHER)[1](value)
 
 
 def _wrong_type(value: object, kind: inspect.Type, pointer: str) -> Fault:
     options = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
-    wanted = " or ".join(_WORDS.get(type(option), "another type") for option in options)
+    wanted = " or ".join(_KINDS.get(type(option), _OTHER)[0] for option in options)
     shown = json.dumps(value, ensure_ascii=True)
     shown = shown if len(shown) <= 60 else shown[:57] + "…"
     return Fault(pointer, "invalid-type", f"{shown} is not {wanted}")
