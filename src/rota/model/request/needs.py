@@ -103,11 +103,8 @@ def _gpus_of(request: TaskRequest, faults: FaultList) -> tuple[int, int] | None:
 def _check_custom(request: TaskRequest, faults: FaultList) -> None:
     for resource, amount in request.custom.items():
         if not _LABEL.match(resource) or not 1 <= amount <= 10**12:
-            faults.add(
-                "custom",
-                "out-of-range",
-                f"{resource[:40]!r}: {amount} is not a name with an amount from 1 to 10^12",
-            )
+            detail = f"{resource[:40]!r}: {amount} is not a name with an amount from 1 to 10^12"
+            faults.add("custom", "out-of-range", detail)
     if len(request.custom) > MOST_CUSTOM:
         faults.add("custom", "out-of-range", f"at most {MOST_CUSTOM} custom resources")
 
@@ -115,11 +112,8 @@ def _check_custom(request: TaskRequest, faults: FaultList) -> None:
 def check_labels(request: TaskRequest, faults: FaultList) -> None:
     for name, value in request.require.items():
         if not _LABEL.match(name) or not _LABEL.match(value):
-            faults.add(
-                "require",
-                "invalid-name",
-                f"{name[:40]!r}={value[:40]!r} is not a label: letters, digits, . _ / -",
-            )
+            detail = f"{name[:40]!r}={value[:40]!r} is not a label: letters, digits, . _ / -"
+            faults.add("require", "invalid-name", detail)
     if len(request.require) > MOST_LABELS:
         faults.add("require", "out-of-range", f"at most {MOST_LABELS} labels")
 
@@ -136,9 +130,8 @@ def named_isolation(request: TaskRequest, usual: str | None, faults: FaultList) 
     named = request.isolation or usual
     if request.image is not None:
         if request.isolation not in (None, Isolation.CONTAINER):
-            faults.add(
-                "isolation", "inconsistent-isolation", "a task with an image is a container; leave isolation out"
-            )
+            detail = "a task with an image is a container; leave isolation out"
+            faults.add("isolation", "inconsistent-isolation", detail)
         named = Isolation.CONTAINER
     elif named == Isolation.CONTAINER:
         faults.add("image", "image-missing", "isolation container needs an image, such as docker.io/library/alpine:3")
@@ -167,9 +160,8 @@ def check_image(request: TaskRequest, faults: FaultList) -> None:
     name = request.image
     if name.startswith(ROOTFS):
         if not NODE_NAME.match(name.removeprefix(ROOTFS)):
-            faults.add(
-                "image", "invalid-image", f"{name[:80]!r} is not a root; write rootfs:NAME with a-z, 0-9, hyphens"
-            )
+            detail = f"{name[:80]!r} is not a root; write rootfs:NAME with a-z, 0-9, hyphens"
+            faults.add("image", "invalid-image", detail)
     elif len(name) > LONGEST_IMAGE or not _IMAGE.fullmatch(name) or _TRANSPORTS.match(name):
         faults.add("image", "invalid-image", f"{name[:80]!r} is not an image; write docker.io/library/alpine:3")
     for field in ("path", "function"):

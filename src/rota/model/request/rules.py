@@ -94,11 +94,8 @@ def check_environment(request: TaskRequest, faults: FaultList) -> None:
         size += len(name.encode()) + len(value.encode()) + 2
         pointer = f"env/{name[:80].replace('~', '~0').replace('/', '~1')}"
         if not _ENVIRONMENT_NAME.match(name):
-            faults.add(
-                pointer,
-                "reserved-env",
-                f"{name[:80]!r} is not a variable's name: letters, digits, underscore",
-            )
+            detail = f"{name[:80]!r} is not a variable's name: letters, digits, underscore"
+            faults.add(pointer, "reserved-env", detail)
         elif _RESERVED_ENVIRONMENT.match(name):
             hint = "; give a token as a secret" if name == "ROTA_TOKEN" else ""
             faults.add(pointer, "reserved-env", f"{name} is reserved (ROTA_…, LD_… and the loader's own){hint}")
@@ -166,9 +163,8 @@ def check_order(request: TaskRequest, faults: FaultList) -> None:
     if key is not None:
         check_concurrency_key(key, "concurrency_key", faults)
     if limit is not None and (key is None or not 1 <= limit <= 1_000_000):
-        faults.add(
-            "concurrency_limit", "out-of-range", "a limit goes with a concurrency_key and is from 1 to 1,000,000"
-        )
+        detail = "a limit goes with a concurrency_key and is from 1 to 1,000,000"
+        faults.add("concurrency_limit", "out-of-range", detail)
     if request.concurrency_scope not in ("pool", "global"):
         scope = request.concurrency_scope[:40]
         faults.add("concurrency_scope", "out-of-range", f"{scope!r} is neither pool nor global")

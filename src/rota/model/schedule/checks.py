@@ -16,6 +16,7 @@ from msgspec import UNSET
 
 from rota.model.clock import EPOCH
 from rota.model.errors import Fault, FaultList
+from rota.model.request.rules import amount_of
 from rota.model.request.task_request import MAX_BATCH, TaskRequest
 from rota.model.schedule.request import ScheduledWork, ScheduleRequest
 from rota.model.schedule.rules import instant_of, parse_rule
@@ -157,15 +158,7 @@ def _whole(name: str, value: Any, before: int | None, most: int, faults: FaultLi
 def _jitter(request: ScheduleRequest, before: Schedule, faults: FaultList) -> int:
     if request.jitter is UNSET:
         return before.jitter_ms
-    try:
-        amount = milliseconds_of(request.jitter)
-    except ValueError as error:
-        faults.add("jitter", "out-of-range", str(error))
-        return 0
-    if not 0 <= amount <= LONGEST_JITTER_MS:
-        faults.add("jitter", "out-of-range", f"{request.jitter!r} is not from 0 to 1d")
-        return 0
-    return amount
+    return amount_of("jitter", request.jitter, milliseconds_of, 0, LONGEST_JITTER_MS, "from 0 to 1d", faults) or 0
 
 
 def _instant(name: str, value: object, zone: str, faults: FaultList) -> datetime | None:
