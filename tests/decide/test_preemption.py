@@ -333,3 +333,15 @@ def test_a_victim_that_outlives_what_was_expected_of_it_is_asked_then() -> None:
     scene.later(seconds=10)
     worker.asks(endless)
     scene.decide()
+
+
+def test_no_task_gives_way_to_one_that_the_peak_mark_forbids_all_the_same() -> None:
+    scene = Scene(Policy(urgent_kept_ppm=0))
+    scene.worker(cpus=5)
+    scene.worker(cpus=4)
+    urgent = scene.tasks(3, lane=Lane.URGENT, preemptible=True, cap=LONG)
+    off_peak = scene.task(cpus=2, lane=Lane.OFF_PEAK, preemptible=True, cap=LONG)
+    assert set(scene.order()) == {off_peak.id, *(task.id for task in urgent)}
+    scene.later(seconds=20)
+    scene.task(tenant=2, cpus=5, lane=Lane.OFF_PEAK, cap=1, start_by=21)  # 3 + 5 of 9 cores are above the mark
+    assert scene.core.plan(scene.now_us, 1000) == []

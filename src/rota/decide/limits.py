@@ -5,6 +5,8 @@ Pure questions with a yes or no. The planner asks them before it looks for a nod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rota.decide import node_resources
 from rota.decide.state import CoreState, Need, Tenant
 from rota.model.queue import ReadyTask
@@ -39,9 +41,12 @@ def update_peak(state: CoreState) -> None:
     state.peak = node_resources.utilisation_ppm(state) >= mark
 
 
-def would_exceed_peak(state: CoreState, need: Need) -> bool:
-    """Whether a start would take the pool over its peak mark. A task larger than the mark may use an idle pool."""
-    total, used, mark = state.total, state.used, state.policy.peak_ppm
+def would_exceed_peak(state: CoreState, need: Need, used: Sequence[int] | None = None) -> bool:
+    """Whether a start would take the pool over its peak mark. A task larger than the mark may use an idle pool.
+
+    `used`: what would be used in the pool then; None: what is used now.
+    """
+    total, used, mark = state.total, state.used if used is None else used, state.policy.peak_ppm
     return any(
         dimension < len(total) and used[dimension] and (used[dimension] + amount) * 1_000_000 > total[dimension] * mark
         for dimension, amount in need.amounts
@@ -56,12 +61,12 @@ def keeps_for_urgent(state: CoreState, now_us: int) -> bool:
     return now_us - state.urgent_seen_us <= policy.urgent_memory_us
 
 
-def kept_dimension(state: CoreState, need: Need) -> int | None:
+def kept_dimension(state: CoreState, need: Need, used: Sequence[int] | None = None) -> int | None:
     """The first dimension in which a start would use capacity kept for urgent work; None if there is none.
 
     Capacity smaller than the task asks for is not kept: it would be of no use.
     """
-    total, used, kept_ppm = state.total, state.used, state.policy.urgent_kept_ppm
+    total, used, kept_ppm = state.total, state.used if used is None else used, state.policy.urgent_kept_ppm
     for dimension, amount in need.amounts:
         whole = total[dimension] if dimension < len(total) else 0
         kept = whole * kept_ppm // 1_000_000

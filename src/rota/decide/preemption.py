@@ -7,9 +7,11 @@ charge, then the least lost work. Never if more is lost than gained, and at a bo
 
 from __future__ import annotations
 
+from rota.decide import limits
 from rota.decide.estimates import DAY_US, end_us
 from rota.decide.messages import Preempt
 from rota.decide.node_resources import admits, could_hold
+from rota.decide.ready import is_gated
 from rota.decide.reservation import earliest
 from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation, Running
 from rota.model.queue import ReadyTask
@@ -38,7 +40,7 @@ def make_room(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> list
         if looked_at > MOST_LOOKED_AT:
             break
         chosen = _enough(state, node, need, victims, now_us)
-        if chosen is None or len(chosen) > allowed:
+        if chosen is None or len(chosen) > allowed or _in_vain(state, need, rank, chosen):
             continue
         natural_us, _ = earliest(state, node, need, now_us)
         if not _worth_it(state, task, rank, chosen, natural_us - now_us, now_us):
@@ -87,6 +89,19 @@ def _enough(state: CoreState, node: Node, need: Need, victims: list[int], now_us
         else:
             _move(state, state.running[number], free, devices, 1)
     return chosen
+
+
+def _in_vain(state: CoreState, need: Need, rank: int, chosen: list[int]) -> bool:
+    """Whether the peak mark, or capacity kept for urgent work, forbids the start even without these victims."""
+    if rank == 0 or not (is_gated(rank) or state.kept):
+        return False
+    used = list(state.used)
+    for number in chosen:
+        for dimension, amount in state.needs[state.running[number].shape].amounts:
+            used[dimension] -= amount
+    return (is_gated(rank) and limits.would_exceed_peak(state, need, used)) or (
+        state.kept and limits.kept_dimension(state, need, used) is not None
+    )
 
 
 def _move(state: CoreState, running: Running, free: list[int], devices: list[int], sign: int) -> None:
