@@ -246,9 +246,10 @@ async def test_who_is_refused_does_not_take_others_down(served: Served, tmp_path
     held = running(served, sha)
     gone = Owner(held.task, 7, held.tenant)
     async with agent(served, held, tmp_path) as transfers:
-        refused, found = await asyncio.gather(
-            transfers.fetch(gone, sha), transfers.fetch(held.owner, sha), return_exceptions=True
-        )
+        first = asyncio.create_task(transfers.fetch(gone, sha))
+        while not transfers._under_way and not first.done():
+            await asyncio.sleep(0)  # the refused one asks; only then does the other join
+        refused, found = await asyncio.gather(first, transfers.fetch(held.owner, sha), return_exceptions=True)
         assert isinstance(refused, TransferRefused)
         assert isinstance(found, int)
         assert content(found) == data
