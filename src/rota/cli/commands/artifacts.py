@@ -67,10 +67,7 @@ def upload(
             made = client.artifacts.upload(source, name=name, progress=progress)
         except OSError as error:  # of the file: network errors are RotaErrors
             raise typer.BadParameter(f"{file}: {error.strerror or error}", param_hint="FILE") from None
-    if output_format is Format.JSON:
-        output.document(msgspec.json.encode(made))
-    else:
-        output.say(made.short_id)
+    output.result(output_format, msgspec.json.encode(made), lambda: made.short_id)
 
 
 def list_artifacts(

@@ -62,10 +62,7 @@ def edit(
         raise typer.BadParameter("name at least one thing to change", param_hint="edit")
     with connect() as client:
         edited = client.converse(edit_calls.edited(task_id, changes, version))
-    if output_format is Format.JSON:
-        output.document(msgspec.json.encode(edited))
-    else:
-        output.say(task_tables.edited(edited))
+    output.result(output_format, msgspec.json.encode(edited), lambda: task_tables.edited(edited))
 
 
 def hold(
@@ -105,9 +102,7 @@ def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[Grap
             except Refused:  # a graph that has ended
                 refused.append(RefusedTask(id=one.id, reason="ended"))
     report = HoldReport(held=answer.held, released=answer.released, refused=refused, graphs=wholes)
-    if output_format is Format.JSON:
-        output.document(msgspec.json.encode(report) if wholes else body)
-    else:
-        output.say(task_tables.held(report, word))
+    body = msgspec.json.encode(report) if wholes else body
+    output.result(output_format, body, lambda: task_tables.held(report, word))
     if report.refused:
         raise typer.Exit(4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated
 
 import typer
@@ -60,10 +61,7 @@ def events(
     )
     with connect(FOLLOW_RETRY_SECONDS if follow else 0.0) as client:
         for event in client.listen(reader):
-            if output_format is Format.JSON:
-                output.document(reader.raw)
-            else:
-                output.say(line(event))
+            output.result(output_format, reader.raw, functools.partial(line, event))
 
 
 def event_types(option: str, text: str | None) -> list[str] | None:

@@ -113,7 +113,7 @@ def cancel(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
 
 def retry(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
     """Retry the failed, cancelled and skipped tasks of a graph, within the graph."""
-    show(graph_calls.retry(graph_id), output_format, graph_tables.again)
+    show(graph_calls.retry(graph_id), output_format, lambda made: graph_tables.ids(made.tasks))
 
 
 def rerun(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:

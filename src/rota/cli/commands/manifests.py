@@ -15,7 +15,7 @@ from rota.cli.commands.artifacts import uploaded
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
 from rota.cli.shell.output import Format
-from rota.cli.tables import schedule_tables, waiting_tables
+from rota.cli.tables import graph_tables, schedule_tables, waiting_tables
 from rota.client.calls import manifest_calls, schedule_calls
 from rota.client.calls.call import Call
 from rota.client.calls.conversations import wait_for_all
@@ -23,6 +23,7 @@ from rota.client.calls.outcomes import failure_of
 from rota.client.errors import Refused
 from rota.client.options import TaskSpec, overridden
 from rota.model.answers.schedules import ScheduleDocument
+from rota.model.answers.waiting import PreviewDocument
 from rota.model.request.task_request import TaskRequest
 
 if TYPE_CHECKING:
@@ -119,10 +120,7 @@ def edit_schedule(
 def _show_schedule(client: Client, manifest: Manifest, call: Call[ScheduleDocument], output_format: Format) -> None:
     with placing(manifest, of_schedule=True):
         body = client.exchange(call)
-    if output_format is Format.JSON:
-        output.document(body)
-    else:
-        output.say(schedule_tables.one(call.read(body)))
+    output.result(output_format, body, lambda: schedule_tables.one(call.read(body)))
 
 
 def _tasks(client: Client, manifest: Manifest, spec: TaskSpec) -> list[TaskRequest]:
@@ -141,12 +139,7 @@ def submit_graph(manifest: Manifest, key: str, *, wait: bool, output_format: For
             body = client.exchange(call)
         graph = call.read(body)
         ids = graph.tasks
-        if output_format is Format.JSON:
-            output.document(body)
-        else:
-            lines = [("graph", graph.id), *ids.items()]
-            widest = max(len(name) for name, _ in lines)
-            output.say("\n".join(f"{name:<{widest}}  {number}" for name, number in lines))
+        output.result(output_format, body, lambda: graph_tables.ids({"graph": graph.id, **ids}))
         if wait:
             with leaving_tasks_running(list(ids.values())):
                 _until_ended(client, ids)
@@ -163,15 +156,11 @@ def _until_ended(client: Client, ids: dict[str, int]) -> None:
         raise typer.Exit(1)
 
 
-def preview(manifest: Manifest, output_format: Format) -> None:
+def preview(call: Call[PreviewDocument], manifest: Manifest | None, output_format: Format) -> None:
     """Show what would happen; exit 4 if the server would refuse it."""
-    call = manifest_calls.preview(manifest)
     with connect() as client, placing(manifest):
         body = client.exchange(call)
     found = call.read(body)
-    if output_format is Format.JSON:
-        output.document(body)
-    else:
-        output.say(waiting_tables.preview(found))
+    output.result(output_format, body, lambda: waiting_tables.preview(found))
     if not found.accepted:
         raise typer.Exit(4)

@@ -17,7 +17,7 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
-from rota.cli.tables.render import Column, exact, examples, table
+from rota.cli.tables.render import exact, examples, table
 from rota.client.calls import secret_calls
 from rota.model.answers import secrets as documents
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
@@ -110,7 +110,7 @@ def rotate(output_format: Output = Format.TABLE) -> None:
 
 
 def _table(answer: documents.SecretList) -> str:
-    columns = (Column("NAME"), Column("VERSION", "right"), Column("CHANGED"), Column("BY"))
+    columns = ("NAME", "VERSION>", "CHANGED", "BY")
     rows = [(one.name, str(one.version), exact(one.changed_at), one.changed_by) for one in answer.secrets]
     return table(columns, rows, empty="no secrets: make one with rota secret set")
 

@@ -21,10 +21,10 @@ from rota.cli.shell.output import Format, Output, Raw
 from rota.cli.shell.task_options import takes_task_options
 from rota.cli.shell.terminal import TaskOutput, escape
 from rota.cli.shell.trouble import OWN_TROUBLE, TRY_LATER
-from rota.cli.tables import task_tables, waiting_tables
+from rota.cli.tables import task_tables
 from rota.cli.tables.progress_line import ProgressLine
 from rota.cli.tables.render import examples
-from rota.client.calls import task_calls, waiting_calls
+from rota.client.calls import manifest_calls, task_calls, waiting_calls
 from rota.client.calls.outcomes import failure_of
 from rota.client.errors import RotaError
 from rota.client.options import TaskSpec, local_files, request_of
@@ -90,15 +90,14 @@ def submit(
     if manifest is not None and manifest.is_graph:
         key = manifests.graph_key(manifest, spec) or _fresh_key()
         if dry_run:
-            manifests.preview(manifest, output_format)
+            manifests.preview(manifest_calls.preview(manifest), manifest, output_format)
         else:
             manifests.submit_graph(manifest, key, wait=wait, output_format=output_format)
         return
     if dry_run:
         if local_files([spec]):
             raise checks.wrong("--dry-run", "nothing is sent in a dry run; name artifacts (rota upload FILE)")
-        with manifests.placing(manifest):
-            _preview(_request(spec, manifest), output_format)
+        manifests.preview(waiting_calls.preview_request(_request(spec, manifest)), manifest, output_format)
         return
     with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
         request = _request(uploaded(client, spec), manifest)
@@ -107,10 +106,7 @@ def submit(
             body = client.exchange(call)
         made = call.read(body)
         task_id = made.id
-        if output_format is Format.JSON:
-            output.document(body)
-        else:
-            output.say(str(task_id))
+        output.result(output_format, body, lambda: str(task_id))
         if wait:
             with leaving_tasks_running([task_id]):
                 if made.array is not None:
@@ -137,19 +133,6 @@ def _manifest(file: str | None, variables: list[str] | None) -> "Manifest | None
 
 def _request(spec: "TaskSpec", manifest: "Manifest | None") -> "TaskRequest":
     return request_of(spec) if manifest is None else manifests.one_task(manifest, spec)
-
-
-def _preview(request: "TaskRequest", output_format: Format) -> None:
-    call = waiting_calls.preview_request(request)
-    with connect() as client:
-        body = client.exchange(call)
-    found = call.read(body)
-    if output_format is Format.JSON:
-        output.document(body)
-    else:
-        output.say(waiting_tables.preview(found))
-    if not found.accepted:
-        raise typer.Exit(4)
 
 
 @takes_task_options

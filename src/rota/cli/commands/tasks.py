@@ -148,10 +148,7 @@ def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
         body = client.exchange(task_calls.attempts(task_id))
         found = task_calls.attempts(task_id).read(body)
         running = None if found.attempts or output_format is Format.JSON else client.perform(task_calls.task(task_id))
-    if output_format is Format.JSON:
-        output.document(body)
-    else:
-        output.say(task_tables.attempts(found, running))
+    output.result(output_format, body, lambda: task_tables.attempts(found, running))
 
 
 def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
@@ -183,10 +180,7 @@ def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
         call = task_calls.cancel_many(task_ids)
         body = client.exchange(call)
     answer = call.read(body)
-    if output_format is Format.JSON:
-        output.document(body)
-    else:
-        output.say(task_tables.cancelled_many(answer))
+    output.result(output_format, body, lambda: task_tables.cancelled_many(answer))
     if answer.refused:
         raise typer.Exit(4)
 

@@ -12,6 +12,7 @@ from rota.cli.commands.manifests import ManifestFile, Variables
 from rota.cli.shell import checks, output
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables.render import examples
+from rota.client.calls import manifest_calls
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,15 +50,10 @@ def validate(
         raise checks.wrong("--file", "say which manifest, e.g. -f rota.yaml")
     manifest = manifests.read(file, variables)
     if server:
-        manifests.preview(manifest, output_format)
+        manifests.preview(manifest_calls.preview(manifest), manifest, output_format)
     elif output_format is Format.JSON:
-        said = {
-            "file": manifest.file,
-            "name": manifest.name,
-            "tasks": manifest.tasks,
-            "schedule": manifest.schedule,
-        }
-        output.document(msgspec.json.encode(said))
+        fields = ("file", "name", "tasks", "schedule")
+        output.document(msgspec.json.encode({field: getattr(manifest, field) for field in fields}))
     else:
         count = len(manifest.tasks)
         graph = f"a graph of {count:,} task{'s' * (count != 1)}"

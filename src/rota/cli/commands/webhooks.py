@@ -10,7 +10,7 @@ from rota.cli.commands.events import event_types
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
-from rota.cli.tables.render import NOTHING, Column, exact, examples, table
+from rota.cli.tables.render import NOTHING, exact, examples, table
 from rota.client.calls import webhook_calls
 from rota.model.answers.webhooks import DeliveryPage, WebhookDocument, WebhookList
 from rota.model.event import EventType
@@ -96,13 +96,7 @@ def redeliver(
 
 
 def _list(found: WebhookList) -> str:
-    columns = (
-        Column("ID", "right"),
-        Column("URL", flexible=True),
-        Column("EVENTS", flexible=True),
-        Column("OF"),
-        Column("STOPPED"),
-    )
+    columns = ("ID>", "URL~", "EVENTS~", "OF", "STOPPED")
     rows = [
         (str(one.id), one.url, ",".join(one.events) or "all", _of(one), one.stopped or NOTHING)
         for one in found.webhooks
@@ -119,15 +113,7 @@ def _of(one: WebhookDocument) -> str:
 
 
 def _deliveries(page: DeliveryPage) -> str:
-    columns = (
-        Column("ID", "right"),
-        Column("TYPE"),
-        Column("STATE"),
-        Column("TRIES", "right"),
-        Column("STATUS", "right"),
-        Column("AT"),
-        Column("TROUBLE", flexible=True),
-    )
+    columns = ("ID>", "TYPE", "STATE", "TRIES>", "STATUS>", "AT", "TROUBLE~")
     rows = [
         (
             str(one.id),

@@ -46,10 +46,7 @@ def show(call: Call[Answer], format: Format, draw: Callable[[Answer], str]) -> N
     """Make the call and show its answer."""
     with connect() as client:
         body = client.exchange(call)
-    if format is Format.JSON:
-        output.document(body or b"{}")
-    else:
-        output.say(draw(call.read(body)))
+    output.result(format, body or b"{}", lambda: draw(call.read(body)))
 
 
 def if_graph(unknown: Exception, then: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -28,6 +29,14 @@ Raw = Annotated[bool, typer.Option("--raw", help="Pass escape codes through to t
 def say(text: str) -> None:
     """Print text from `tables/`, or a message without foreign content."""
     _write((text + "\n").encode(errors="backslashreplace"))
+
+
+def result(format: Format, body: bytes, text: Callable[[], str]) -> None:
+    """Print a command's result: the JSON document, or the text."""
+    if format is Format.JSON:
+        document(body)
+    else:
+        say(text())
 
 
 def document(body: bytes) -> None:

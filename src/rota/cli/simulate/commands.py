@@ -17,7 +17,7 @@ import typer
 
 from rota.cli.shell import checks
 from rota.cli.shell.output import Format, Output, note, say
-from rota.cli.simulate.swarm import prove, swarm
+from rota.cli.simulate.swarm import progress_on_terminal, prove, swarm
 from rota.cli.tables.render import Column, examples, facts, number, table
 
 _Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same jobs and the same figures.")]
@@ -170,8 +170,8 @@ def _show_bursts(report: dict[str, object]) -> None:
         for name in pools[0]
         if name != "nodes"
     ]
-    columns = [Column("nodes"), *(Column(_shown(pool["nodes"]), align="right") for pool in pools)]
-    say(table([*columns, Column("dearer by", align="right")], rows, empty="nothing"))
+    columns: list[Column | str] = ["nodes", *(Column(_shown(pool["nodes"]), align="right") for pool in pools)]
+    say(table([*columns, "dearer by>"], rows, empty="nothing"))
     say(f"peak memory: {_shown(report['peak_memory_mib'])} MiB")
 
 
@@ -220,18 +220,6 @@ def _above_zero(option: str, text: str) -> float:
 
 
 def _progress() -> Callable[[int, int], None] | None:
-    """Per cent on stderr, if it is a terminal."""
-    if not sys.stderr.isatty():
-        return None
-    last = -1
-
-    def show(done: int, total: int) -> None:
-        nonlocal last
-        share = 100 * done // max(1, total)
-        if share != last:
-            last = share
-            sys.stderr.write(f"\r{share:3d} %\r")
-            sys.stderr.flush()
-
-    note("simulating; Ctrl-C stops it")
-    return show
+    if sys.stderr.isatty():
+        note("the simulation runs; Ctrl-C stops it")
+    return progress_on_terminal(lambda done, total: f"{100 * done // max(1, total):3d} %")

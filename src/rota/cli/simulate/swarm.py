@@ -16,7 +16,7 @@ import typer
 
 from rota.cli.shell import checks
 from rota.cli.shell.output import Format, Output, note, say
-from rota.cli.tables.render import Column, number, table
+from rota.cli.tables.render import number, table
 
 if TYPE_CHECKING:
     from rota.simulate.world.run import Outcome
@@ -49,7 +49,8 @@ def swarm(
         _show_replay(run.run_seed(replay, bug=bug, keep_story=True), output_format)
         return
     began = time.monotonic()
-    result = worlds.run_swarm(first=first, seeds=seeds, jobs=jobs or worlds.cores(), bug=bug, progress=_progress())
+    progress = progress_on_terminal(lambda done, total: f"{done} of {total} seeds")
+    result = worlds.run_swarm(first=first, seeds=seeds, jobs=jobs or worlds.cores(), bug=bug, progress=progress)
     seconds = time.monotonic() - began
     never = result.never if seeds >= worlds.ENOUGH_FOR_SOMETIMES and not result.failed else []
     if output_format is Format.JSON:
@@ -71,7 +72,7 @@ def swarm(
             f"{result.repeated} run twice and found the same"
         )
         rows = [[situation, number(count)] for situation, count in sorted(result.sometimes.items())]
-        say(table([Column("sometimes"), Column("in seeds", align="right")], rows, empty="nothing happened"))
+        say(table(["sometimes", "in seeds>"], rows, empty="nothing happened"))
         for outcome in result.failed:
             say(f"seed {outcome.seed}: {outcome.invariant}: {outcome.message}")
             say(f"  {_command(outcome.seed, bug)}")
@@ -106,7 +107,7 @@ def prove(
         fields = ("bug", "seeds", "seed", "invariant", "message")
         say(json.dumps([{field: getattr(proof, field) for field in fields} for proof in proofs]))
     else:
-        columns = [Column("bug"), Column("where"), Column("seeds", align="right"), Column("noticed by"), Column("as")]
+        columns = ["bug", "where", "seeds>", "noticed by", "as"]
         rows = [
             [
                 p.bug,
@@ -136,12 +137,18 @@ def _command(seed: int, bug: str | None) -> str:
     return f"rota simulate swarm --replay {seed}" + (f" --bug {bug}" if bug else "")
 
 
-def _progress() -> Callable[[int, int], None] | None:
+def progress_on_terminal(text: Callable[[int, int], str]) -> Callable[[int, int], None] | None:
+    """Writes the text for (done, total) to stderr whenever it changes; None if stderr is no terminal."""
     if not sys.stderr.isatty():
         return None
+    last = ""
 
     def show(done: int, total: int) -> None:
-        sys.stderr.write(f"\r{done} of {total} seeds\r")
-        sys.stderr.flush()
+        nonlocal last
+        line = text(done, total)
+        if line != last:
+            last = line
+            sys.stderr.write(f"\r{line}\r")
+            sys.stderr.flush()
 
     return show

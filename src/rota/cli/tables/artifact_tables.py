@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, size, table
+from rota.cli.tables.render import NOTHING, ago, exact, facts, size, table
 from rota.model.answers import artifacts as documents
 from rota.model.answers.tasks import OutputDocument
 from rota.model.artifact import short_identity
@@ -13,14 +13,7 @@ from rota.model.artifact import short_identity
 
 def artifacts(answer: documents.ArtifactPage) -> str:
     now = datetime.now(UTC)
-    columns = (
-        Column("ID"),
-        Column("SIZE", "right"),
-        Column("NAME", flexible=True),
-        Column("BY", optional=True),
-        Column("CREATED", "right"),
-        Column("KEPT", "right"),
-    )
+    columns = ("ID", "SIZE>", "NAME~", "BY?", "CREATED>", "KEPT>")
     rows = [
         (
             one.short_id,
@@ -37,7 +30,7 @@ def artifacts(answer: documents.ArtifactPage) -> str:
 
 
 def outputs(found: Sequence[OutputDocument], *, why_none: str) -> str:
-    columns = (Column("NAME", flexible=True), Column("SIZE", "right"), Column("ARTIFACT"))
+    columns = ("NAME~", "SIZE>", "ARTIFACT")
     rows = [(one.name, size(one.size_bytes), short_identity(one.sha256)) for one in found]
     return table(columns, rows, empty=f"no outputs: {why_none}")
 

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from rota.cli.tables.render import NOTHING, Column, facts, limit, number, size, span, table
+from rota.cli.tables.render import NOTHING, facts, limit, number, size, span, table
 from rota.model.answers import catalogue as documents
-
-_NAME = Column("NAME")
 
 
 def tiers(answer: documents.TierList) -> str:
-    columns = (
-        _NAME,
-        Column("CPU", "right"),
-        Column("MEMORY", "right"),
-        Column("DISK", "right"),
-        Column("IOPS", "right"),
-        Column("GPUS", "right"),
-        Column("BANDWIDTH", "right"),
-    )
+    columns = ("NAME", "CPU>", "MEMORY>", "DISK>", "IOPS>", "GPUS>", "BANDWIDTH>")
     return table(columns, [_tier_row(one) for one in answer.tiers], empty="no tiers")
 
 
@@ -39,7 +29,7 @@ def _tier_row(one: documents.TierDocument) -> tuple[str, ...]:
 
 
 def categories(answer: documents.CategoryList) -> str:
-    columns = (_NAME, Column("TOLERANCE", "right"), Column("LANE"), Column("CAP", "right"), Column("ISOLATION"))
+    columns = ("NAME", "TOLERANCE>", "LANE", "CAP>", "ISOLATION")
     rows = [_category_row(one) for one in answer.categories]
     return table(columns, rows, empty="no categories: make one with rota category set")
 
@@ -59,7 +49,7 @@ def _category_row(one: documents.CategoryDocument) -> tuple[str, ...]:
 
 
 def lanes(answer: documents.LaneList) -> str:
-    columns = (_NAME, Column("NUMBER", "right"), Column("LEVEL", "right"), Column("GATED"), Column("PROMOTES"))
+    columns = ("NAME", "NUMBER>", "LEVEL>", "GATED", "PROMOTES")
     return table(columns, [_lane_row(one) for one in answer.lanes], empty="no lanes")
 
 
@@ -72,15 +62,7 @@ def _lane_row(one: documents.LaneDocument) -> tuple[str, ...]:
 
 
 def pools(answer: documents.PoolList) -> str:
-    columns = (
-        _NAME,
-        Column("ELASTIC"),
-        Column("PEAK", "right"),
-        Column("KEPT FOR URGENT", "right"),
-        Column("RUNNING TASKS", "right"),
-        Column("PAUSED"),
-        Column("ISOLATION"),
-    )
+    columns = ("NAME", "ELASTIC", "PEAK>", "KEPT FOR URGENT>", "RUNNING TASKS>", "PAUSED", "ISOLATION")
     return table(columns, [_pool_row(one) for one in answer.pools], empty="no pools")
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, limit, number, size, span, table
+from rota.cli.tables.render import NOTHING, ago, exact, facts, labels, limit, number, size, span, table
 from rota.model.answers import cluster as documents
 
-_NAME = Column("NAME")
 _AWAY = ("left", "lost")  # states of a node without a worker
 
 
@@ -35,17 +34,7 @@ def me(answer: documents.Me) -> str:
 
 def nodes(answer: documents.NodeList) -> str:
     now = datetime.now(UTC)
-    columns = (
-        _NAME,
-        Column("POOL"),
-        Column("STATE"),
-        Column("CPU FREE", "right"),
-        Column("MEMORY FREE", "right"),
-        Column("GPUS", "right", optional=True),
-        Column("RUNNING", "right"),
-        Column("SEEN", "right", optional=True),
-        Column("LABELS", flexible=True),
-    )
+    columns = ("NAME", "POOL", "STATE", "CPU FREE>", "MEMORY FREE>", "GPUS>?", "RUNNING>", "SEEN>?", "LABELS~")
     rows = [
         (
             node.name or str(node.id),
@@ -114,13 +103,7 @@ def _unknown(amount: int | None) -> str:
 
 def servers(answer: documents.ServerList) -> str:
     now = datetime.now(UTC)
-    columns = (
-        _NAME,
-        Column("URL", flexible=True),
-        Column("VERSION"),
-        Column("SEEN", "right"),
-        Column("LEADS"),
-    )
+    columns = ("NAME", "URL~", "VERSION", "SEEN>", "LEADS")
     rows = [
         (one.name, one.url or NOTHING, one.version, ago(one.seen_at, now), ", ".join(one.leads) or NOTHING)
         for one in answer.servers
@@ -130,7 +113,7 @@ def servers(answer: documents.ServerList) -> str:
 
 def tenants(answer: documents.TenantList) -> str:
     now = datetime.now(UTC)
-    columns = (_NAME, Column("PLAN"), Column("TRUSTED"), Column("PAUSED"), Column("CREATED", "right"))
+    columns = ("NAME", "PLAN", "TRUSTED", "PAUSED", "CREATED>")
     rows = [
         (
             one.name,
@@ -146,16 +129,7 @@ def tenants(answer: documents.TenantList) -> str:
 
 def tokens(answer: documents.TokenList) -> str:
     now = datetime.now(UTC)
-    columns = (
-        Column("ID", "right"),
-        Column("TOKEN"),
-        Column("TENANT"),
-        Column("USER"),
-        Column("ROLE"),
-        Column("CREATED", "right"),
-        Column("EXPIRES", "right"),
-        Column("REVOKED", "right"),
-    )
+    columns = ("ID>", "TOKEN", "TENANT", "USER", "ROLE", "CREATED>", "EXPIRES>", "REVOKED>")
     rows = [
         (
             str(one.id),
@@ -174,19 +148,19 @@ def tokens(answer: documents.TokenList) -> str:
 
 def plans(answer: documents.PlanList) -> str:
     columns = (
-        _NAME,
-        Column("TASKS/HOUR", "right"),
-        Column("BURST", "right"),
-        Column("WAITING", "right"),
-        Column("CPU", "right"),
-        Column("MEMORY", "right"),
-        Column("LONGEST CAP", "right"),
-        Column("WEIGHT", "right"),
-        Column("RUNNING", "right", optional=True),
-        Column("URGENT", "right", optional=True),
-        Column("NETWORK", optional=True),
-        Column("STORAGE", "right", optional=True),
-        Column("TIERS", flexible=True),
+        "NAME",
+        "TASKS/HOUR>",
+        "BURST>",
+        "WAITING>",
+        "CPU>",
+        "MEMORY>",
+        "LONGEST CAP>",
+        "WEIGHT>",
+        "RUNNING>?",
+        "URGENT>?",
+        "NETWORK?",
+        "STORAGE>?",
+        "TIERS~",
     )
     return table(columns, [_plan_row(one) for one in answer.plans], empty="no plans")
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from rota.cli.tables.graph_tables import progress
-from rota.cli.tables.render import Column, ago, span, table
+from rota.cli.tables.render import ago, span, table
 from rota.model.answers.graphs import GraphDocument, GraphTask
 
 MOST_ALIKE = 8  # more tasks that look alike are counted, not drawn
@@ -33,14 +33,7 @@ _MARKS = {
 def draw(graph: GraphDocument) -> str:
     now = datetime.now(UTC)
     head = f"{graph.name} ({graph.id})  {graph.status}  {progress(graph)}  {ago(graph.created_at, now)}"
-    columns = (
-        Column("TASK"),
-        Column("STATE"),
-        Column("ID", align="right"),
-        Column("TOOK", align="right"),
-        Column("AFTER", flexible=True),
-        Column("WHY", flexible=True, optional=True),
-    )
+    columns = ("TASK", "STATE", "ID>", "TOOK>", "AFTER~", "WHY~?")
     if graph.scheduled_for is not None:
         head += f"\nof schedule {graph.schedule or '(removed)'}, for {graph.scheduled_for:%Y-%m-%dT%H:%M:%SZ}"
     drawn = [head, "", table(columns, _rows(graph, now), empty="no tasks")]

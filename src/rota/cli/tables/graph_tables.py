@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rota.cli.tables.render import NOTHING, Column, ago, table
-from rota.model.answers.graphs import GraphAgain, GraphPage, GraphSummary
+from rota.cli.tables.render import NOTHING, ago, blocks, table
+from rota.model.answers.graphs import GraphPage, GraphSummary
 
 BAR_WIDTH = 12
 
-_COLUMNS = (
-    Column("ID", align="right"),
-    Column("NAME", flexible=True),
-    Column("STATUS"),
-    Column("PROGRESS"),
-    Column("FAILED"),
-    Column("CREATED", optional=True),
-    Column("SCHEDULE", optional=True),
-    Column("USER", optional=True),
-)
+_COLUMNS = ("ID>", "NAME~", "STATUS", "PROGRESS", "FAILED", "CREATED?", "SCHEDULE?", "USER?")
 
 
 def page(found: GraphPage) -> str:
@@ -43,10 +34,9 @@ def page(found: GraphPage) -> str:
 def progress(graph: GraphSummary) -> str:
     """A bar of the ended tasks, and their number out of all."""
     ended = sum(graph.counts.get(status, 0) for status in ("done", "failed", "cancelled"))
-    full = BAR_WIDTH * ended // graph.size if graph.size else 0
-    return f"{'█' * full}{'░' * (BAR_WIDTH - full)} {ended}/{graph.size}"
+    return f"{blocks(BAR_WIDTH * ended // max(1, graph.size), BAR_WIDTH)} {ended}/{graph.size}"
 
 
-def again(made: GraphAgain) -> str:
-    widest = max(map(len, made.tasks), default=0)
-    return "\n".join(f"{name:<{widest}}  {task_id}" for name, task_id in made.tasks.items())
+def ids(by_name: dict[str, int]) -> str:
+    widest = max(map(len, by_name), default=0)
+    return "\n".join(f"{name:<{widest}}  {number}" for name, number in by_name.items())

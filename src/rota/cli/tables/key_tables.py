@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from rota.cli.tables.render import NOTHING, Column, exact, facts, table
+from rota.cli.tables.render import NOTHING, exact, facts, table
 from rota.model.answers.concurrency_keys import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
 
 
 def keys(answer: ConcurrencyKeyList) -> str:
-    columns = (
-        Column("KEY"),
-        Column("COUNTED"),
-        Column("RUNNING", "right"),
-        Column("LIMIT", "right"),
-        Column("WAITING", "right"),
-        Column("COOLED UNTIL"),
-    )
+    columns = ("KEY", "COUNTED", "RUNNING>", "LIMIT>", "WAITING>", "COOLED UNTIL")
     rows = [
         (
             one.key,

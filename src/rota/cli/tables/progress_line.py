@@ -9,6 +9,7 @@ import shutil
 import sys
 
 from rota.cli.shell.terminal import escape
+from rota.cli.tables.render import blocks
 
 BAR_CELLS = 20
 
@@ -17,8 +18,7 @@ def bar(fraction: float | None, message: str) -> str:
     """`████████░░░░░░░░░░░░ 40% epoch 4/10`."""
     if fraction is None:
         return message
-    full = round(fraction * BAR_CELLS)
-    return f"{'█' * full}{'░' * (BAR_CELLS - full)} {fraction:.0%} {message}".rstrip()
+    return f"{blocks(round(fraction * BAR_CELLS), BAR_CELLS)} {fraction:.0%} {message}".rstrip()
 
 
 class ProgressLine:

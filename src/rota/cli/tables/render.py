@@ -58,14 +58,18 @@ class Column:
     optional: bool = False
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str) -> str:
-    """Rows under titles, with states coloured. `empty` is the text for no rows."""
+def table(titles: Sequence[Column | str], rows: Iterable[Sequence[str]], *, empty: str) -> str:
+    """Rows under titles, with states coloured. `empty` is the text for no rows.
+
+    Marks after a title: `>` aligns right, `~` is a flexible column, `?` an optional one.
+    """
     from rich.table import Table  # noqa: PLC0415 - slow
     from rich.text import Text  # noqa: PLC0415 - slow
 
     lines = [[Text(escape(cell), style=_COLOURS.get(cell, "")) for cell in row] for row in rows]
     if not lines:
         return empty
+    columns = [title if isinstance(title, Column) else _column(title) for title in titles]
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     needed = [max(len(column.title), *(line[place].cell_len for line in lines)) for place, column in enumerate(columns)]
     widths = _fitted(columns, needed)
@@ -75,6 +79,11 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: st
     for line in lines:
         drawn.add_row(*(line[place] for place in widths))
     return _drawn(drawn)
+
+
+def _column(title: str) -> Column:
+    marks = title[len(title.rstrip(">~?")) :]
+    return Column(title.rstrip(">~?"), "right" if ">" in marks else "left", "~" in marks, "?" in marks)
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
@@ -137,6 +146,12 @@ def number(amount: float | None) -> str:
 def limit(amount: float | None) -> str:
     """A plan's limit; None is unlimited."""
     return "unlimited" if amount is None else number(amount)
+
+
+def blocks(full: int, cells: int) -> str:
+    """A bar: `████░░░░░░`."""
+    full = min(cells, max(0, full))
+    return "█" * full + "░" * (cells - full)
 
 
 def labels(values: dict[str, str]) -> str:

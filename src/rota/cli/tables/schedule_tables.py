@@ -10,14 +10,7 @@ from rota.model.answers import schedules as documents
 
 
 def page(answer: documents.SchedulePage) -> str:
-    columns = (
-        Column("NAME", flexible=True),
-        Column("STATE"),
-        Column("RULE", flexible=True),
-        Column("ZONE"),
-        Column("NEXT"),
-        Column("RUNS", "right", optional=True),
-    )
+    columns = ("NAME~", "STATE", "RULE~", "ZONE", "NEXT", "RUNS>?")
     rows = [
         (one.name, one.state, _rule(one), one.zone, _local(one.next_at, one.zone), str(one.runs))
         for one in answer.schedules
@@ -59,7 +52,7 @@ def coming(answer: documents.ScheduleDocument) -> str:
 
 def ahead(answer: documents.NextRuns) -> str:
     rows = [(_local(at, answer.zone), at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")) for at in answer.next]
-    columns = (Column(answer.zone), Column("UTC")) if answer.zone != "UTC" else (Column("UTC"),)
+    columns = (Column(answer.zone), "UTC") if answer.zone != "UTC" else ("UTC",)
     shown = table(columns, [row[: len(columns)] for row in rows], empty="no run to come")
     return f"{shown}\n(paused: nothing runs until it is resumed)" if answer.paused and rows else shown
 
@@ -86,14 +79,7 @@ def _occurrences(found: list[documents.OccurrenceDocument], *, empty: str) -> st
         )
         for one in found
     ]
-    columns = (
-        Column("INSTANT"),
-        Column("BY"),
-        Column("GRAPH", optional=True),
-        Column("TASKS"),
-        Column("STATUS"),
-        Column("SKIPPED BECAUSE", flexible=True),
-    )
+    columns = ("INSTANT", "BY", "GRAPH?", "TASKS", "STATUS", "SKIPPED BECAUSE~")
     return table(columns, rows, empty=empty)
 
 

@@ -8,17 +8,13 @@ from datetime import UTC, datetime
 import msgspec
 
 from rota.cli.tables.progress_line import bar
-from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, number, size, span, table
+from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, span, table
 from rota.client.calls.edit_calls import HoldReport
 from rota.model.answers import task_changes, tasks
 from rota.model.answers.dead_letters import DeadLetterDocument, DeadLetterPage, RequeueAnswer
 
-_ID = Column("ID", "right")
 _MOST_PARENTS = 8
-_NAME = Column("NAME", flexible=True)
-
-
-_BAR = 10
+_BAR_CELLS = 10
 
 
 def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
@@ -26,15 +22,15 @@ def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
     now = datetime.now(UTC)
     shown = any(task.progress or task.array for task in found.tasks)
     columns = (
-        _ID,
-        _NAME,
-        Column("STATUS", optional=True),
-        Column("STATE"),
-        *((Column("PROGRESS", "right"),) if shown else ()),
-        Column("NODE", optional=True),
-        Column("CREATED", "right"),
-        Column("RAN", "right", optional=True),
-        Column("EXIT", "right"),
+        "ID>",
+        "NAME~",
+        "STATUS?",
+        "STATE",
+        *(("PROGRESS>",) if shown else ()),
+        "NODE?",
+        "CREATED>",
+        "RAN>?",
+        "EXIT>",
     )
     rows = [
         (
@@ -59,19 +55,13 @@ def _progress(task: tasks.TaskSummary) -> str:
     """The reported progress; for an array, a bar of the ended tasks."""
     if task.array is None:
         return _percent(task.progress)
-    full = _BAR * task.array.ended // max(1, task.array.size)
-    return f"{'█' * full}{'░' * (_BAR - full)} {task.array.ended}/{task.array.size}"
+    full = _BAR_CELLS * task.array.ended // max(1, task.array.size)
+    return f"{blocks(full, _BAR_CELLS)} {task.array.ended}/{task.array.size}"
 
 
 def dead(found: DeadLetterPage) -> str:
     now = datetime.now(UTC)
-    columns = (
-        _ID,
-        _NAME,
-        Column("DIED", "right"),
-        Column("ATTEMPTS", "right"),
-        Column("REASON", flexible=True),
-    )
+    columns = ("ID>", "NAME~", "DIED>", "ATTEMPTS>", "REASON~")
     rows = [
         (
             str(task.id),
@@ -90,7 +80,7 @@ def letter(one: DeadLetterDocument) -> str:
     """The task, its attempts, and every earlier run."""
     parts = [task(one.task), _attempts(one.attempts)]
     if len(one.runs) > 1:
-        columns = (Column("RUN", "right"), Column("STATE"), Column("ENDED", "right"), Column("REASON", flexible=True))
+        columns = ("RUN>", "STATE", "ENDED>", "REASON~")
         now = datetime.now(UTC)
         rows = [(str(run.id), _text(run.state), ago(run.ended_at, now), run.reason or NOTHING) for run in one.runs]
         parts.append(table(columns, rows, empty=""))
@@ -188,17 +178,17 @@ def attempts(found: tasks.AttemptList, task: tasks.TaskDocument | None = None) -
 def _attempts(found: Sequence[tasks.AttemptDocument]) -> str:
     now = datetime.now(UTC)
     columns = (
-        Column("ATTEMPT", "right"),
-        Column("OUTCOME"),
-        Column("NODE"),
-        Column("STARTED", "right"),
-        Column("RAN", "right"),
-        Column("CPU", "right", optional=True),
-        Column("MEMORY", "right", optional=True),
-        Column("WRITTEN", "right", optional=True),
-        Column("EXIT", "right"),
-        Column("LOG", "right", optional=True),
-        Column("REASON", flexible=True),
+        "ATTEMPT>",
+        "OUTCOME",
+        "NODE",
+        "STARTED>",
+        "RAN>",
+        "CPU>?",
+        "MEMORY>?",
+        "WRITTEN>?",
+        "EXIT>",
+        "LOG>?",
+        "REASON~",
     )
     rows = [
         (
@@ -220,7 +210,7 @@ def _attempts(found: Sequence[tasks.AttemptDocument]) -> str:
 
 
 def ended(found: Sequence[tasks.EndedTask]) -> str:
-    columns = (_ID, Column("STATE"), Column("EXIT", "right"), Column("HOW", flexible=True))
+    columns = ("ID>", "STATE", "EXIT>", "HOW~")
     rows = [
         (
             str(one.id),
@@ -250,7 +240,7 @@ def resumed(answer: task_changes.PauseAnswer) -> str:
 
 
 def cancelled_many(answer: task_changes.CancelManyAnswer) -> str:
-    columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
+    columns = ("ID>", "ANSWER", "WHY NOT~")
     rows = [(str(task_id), "cancelled", NOTHING) for task_id in answer.cancelled]
     rows += [(str(task_id), "being stopped", NOTHING) for task_id in answer.cancelling]
     rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
@@ -274,7 +264,7 @@ def _change(name: str, before: object, after: object) -> str:
 
 def held(answer: HoldReport, word: str) -> str:
     """`word`: the request, held or released."""
-    columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
+    columns = ("ID>", "ANSWER", "WHY NOT~")
     rows = [(str(task_id), "held", NOTHING) for task_id in answer.held]
     rows += [(str(task_id), "released", NOTHING) for task_id in answer.released]
     for graph in answer.graphs:
@@ -285,7 +275,7 @@ def held(answer: HoldReport, word: str) -> str:
 
 
 def requeued(answer: RequeueAnswer) -> str:
-    columns = (_ID, Column("NEW ID", "right"), Column("WHY NOT", flexible=True))
+    columns = ("ID>", "NEW ID>", "WHY NOT~")
     rows = [(str(one.id), str(one.new_id), NOTHING) for one in answer.requeued]
     rows += [(str(one.id), NOTHING, one.reason) for one in answer.refused]
     return table(columns, rows, empty="no dead letters")

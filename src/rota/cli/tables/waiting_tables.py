@@ -6,11 +6,11 @@ import itertools
 from datetime import UTC, datetime
 
 from rota.cli.shell.terminal import escape
-from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, number, size, table
+from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, table
 from rota.model.answers import waiting as documents
 from rota.model.answers.tasks import Amounts
 
-_BAR = 20
+_BAR_CELLS = 20
 _BASES = {
     "reservation": "resources are reserved",
     "running-tasks": "when running tasks should end",
@@ -98,7 +98,7 @@ def frame(load: documents.PoolLoadDocument) -> str:
     if load.demand is not None:
         parts.append(_demand(load.demand))
     if load.lanes is not None:
-        columns = (Column("LANES"), Column("READY", "right"), Column("RUNNING", "right"), Column("GATED"))
+        columns = ("LANES", "READY>", "RUNNING>", "GATED")
         rows = [
             (", ".join(one.lanes), number(one.ready), number(one.running), "yes" if one.gated else "")
             for one in load.lanes
@@ -108,7 +108,7 @@ def frame(load: documents.PoolLoadDocument) -> str:
     if load.nodes is not None:
         parts.append(_nodes(load))
     if load.reservations:
-        columns = (Column("RESERVED FOR", "right"), Column("NODE"), Column("WHEN", "right"), Column("HOW"))
+        columns = ("RESERVED FOR>", "NODE", "WHEN>", "HOW")
         now = load.at or datetime.now(UTC)
         rows = [
             (str(one.task), one.node, ago(one.at, now), "others give way" if one.preempting else "as work ends")
@@ -130,14 +130,14 @@ def _head(load: documents.PoolLoadDocument) -> str:
 
 
 def _resources(load: documents.PoolLoadDocument) -> str:
-    columns = [Column("RESOURCE"), Column("IN USE"), Column("", "right")]
+    columns = ["RESOURCE", "IN USE", ">"]
     detailed = any(one.total is not None for one in load.resources)
     if detailed:
-        columns += [Column("USED", "right"), Column("TOTAL", "right"), Column("REQUESTED", "right")]
+        columns += ["USED>", "TOTAL>", "REQUESTED>"]
     rows = [
         (
             one.name,
-            _bar(one.utilisation),
+            blocks(round(one.utilisation * _BAR_CELLS), _BAR_CELLS),
             f"{one.utilisation:.0%}",
             *((_amount(one.name, each) for each in (one.used, one.total, one.asked)) if detailed else ()),
         )
@@ -165,14 +165,7 @@ def _demand(demand: documents.DemandDocument) -> str:
 
 
 def _tenants(load: documents.PoolLoadDocument) -> str:
-    columns = (
-        Column("TENANT", flexible=True),
-        Column("HOLDS", "right"),
-        Column("CHARGED", "right"),
-        Column("WEIGHT", "right", optional=True),
-        Column("READY", "right"),
-        Column("RUNNING", "right"),
-    )
+    columns = ("TENANT~", "HOLDS>", "CHARGED>", "WEIGHT>?", "READY>", "RUNNING>")
     shown = load.tenants if load.tenants is not None else [load.own] if load.own else []
     rows = [
         (
@@ -189,15 +182,7 @@ def _tenants(load: documents.PoolLoadDocument) -> str:
 
 
 def _nodes(load: documents.PoolLoadDocument) -> str:
-    columns = (
-        Column("NODE"),
-        Column("STATE"),
-        Column("CPU FREE", "right"),
-        Column("MEMORY FREE", "right"),
-        Column("GPUS FREE", "right", optional=True),
-        Column("RUNNING", "right"),
-        Column("PREFETCHED", "right"),
-    )
+    columns = ("NODE", "STATE", "CPU FREE>", "MEMORY FREE>", "GPUS FREE>?", "RUNNING>", "PREFETCHED>")
     rows = [
         (
             one.name,
@@ -211,11 +196,6 @@ def _nodes(load: documents.PoolLoadDocument) -> str:
         for one in load.nodes or ()
     ]
     return table(columns, rows, empty="no nodes")
-
-
-def _bar(part: float) -> str:
-    full = min(_BAR, max(0, round(part * _BAR)))
-    return "█" * full + "░" * (_BAR - full)
 
 
 def _amount(name: str, amount: int | None) -> str:
