@@ -50,16 +50,14 @@ def edit(
 
     Exit 4 if the task runs or has ended. Use rota extend to change the cap of a running task.
     """
-    given = {
-        "priority": priority,
-        "lane": lane,
-        "cap": checks.duration("--cap", cap),
-        "tolerance": checks.duration("--tolerance", tolerance),
-        "pool": pool,
-    }
-    changes = {name: value for name, value in given.items() if value is not None}
-    if not changes:
-        raise typer.BadParameter("name at least one thing to change", param_hint="edit")
+    changes = checks.given(
+        priority=priority,
+        lane=lane,
+        cap=checks.duration("--cap", cap),
+        tolerance=checks.duration("--tolerance", tolerance),
+        pool=pool,
+    )
+    checks.some("edit", changes, "thing to change")
     with connect() as client:
         edited = client.converse(edit_calls.edited(task_id, changes, version))
     output.result(output_format, msgspec.json.encode(edited), lambda: task_tables.edited(edited))

@@ -69,33 +69,23 @@ def set_plan(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a plan. Options that are not given keep their values; none means unlimited."""
-    changes: dict[str, object] = {}
-    for field, given in (
-        ("tasks_per_hour", tasks_per_hour),
-        ("burst", burst),
-        ("waiting_tasks", waiting_tasks),
-        ("running_tasks", running_tasks),
+    changes = checks.given(
+        longest_cap=checks.duration("--longest-cap", longest_cap),
+        tiers=None if tiers is None else [tier.strip() for tier in tiers.split(",") if tier.strip()],
+        weight=weight,
+        urgent_percent=urgent_percent,
+        network=network,
+    )
+    for field, text, check in (
+        ("tasks_per_hour", tasks_per_hour, checks.limit),
+        ("burst", burst, checks.limit),
+        ("waiting_tasks", waiting_tasks, checks.limit),
+        ("running_tasks", running_tasks, checks.limit),
+        ("running_cpu", running_cpu, checks.cores),
+        ("running_memory", running_memory, checks.size),
+        ("storage", storage, checks.size),
     ):
-        if given is not None:
-            changes[field] = checks.limit(f"--{field.replace('_', '-')}", given)
-    if running_cpu is not None:
-        changes["running_cpu"] = None if running_cpu == "none" else checks.cores("--running-cpu", running_cpu)
-    if running_memory is not None:
-        changes["running_memory"] = (
-            None if running_memory == "none" else checks.size("--running-memory", running_memory)
-        )
-    if storage is not None:
-        changes["storage"] = None if storage == "none" else checks.size("--storage", storage)
-    if longest_cap is not None:
-        changes["longest_cap"] = checks.duration("--longest-cap", longest_cap)
-    if tiers is not None:
-        changes["tiers"] = [tier.strip() for tier in tiers.split(",") if tier.strip()]
-    if weight is not None:
-        changes["weight"] = weight
-    if urgent_percent is not None:
-        changes["urgent_percent"] = urgent_percent
-    if network is not None:
-        changes["network"] = network
-    if not changes:
-        raise typer.BadParameter("name at least one limit to change", param_hint="plan set")
+        if text is not None:
+            changes[field] = None if text == "none" else check(f"--{field.replace('_', '-')}", text)
+    checks.some("plan set", changes, "limit to change")
     show(cluster_calls.change_plan(checks.word("NAME", name), changes), output_format, cluster_tables.plan)

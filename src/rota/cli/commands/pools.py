@@ -9,31 +9,13 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
+from rota.cli.shell.shared_options import takes
 from rota.cli.tables import catalogue_tables
 from rota.cli.tables.render import examples
 from rota.client.calls import catalogue_calls
 
 _Pool = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pool.")]
 _Lane = Annotated[str, typer.Argument(metavar="NAME", help="Name of the lane.")]
-_Elastic = Annotated[
-    bool | None, typer.Option("--elastic/--no-elastic", help="Nodes can be added: refuse no task as too large.")
-]
-_Peak = Annotated[int | None, typer.Option(metavar="PERCENT", min=1, max=100, help="Peak mark. [default: 80]")]
-_Kept = Annotated[
-    int | None, typer.Option(metavar="PERCENT", min=0, max=90, help="Share kept for urgent tasks. [default: 10]")
-]
-_Running = Annotated[str | None, typer.Option(metavar="N|none", help="Tasks that run at once.")]
-_Isolation = Annotated[
-    list[str] | None,
-    typer.Option(metavar="A,B", help="Isolations its tasks may use: none, sandbox, container; repeatable."),
-]
-_Level = Annotated[
-    int | None, typer.Option(min=0, help="Lower levels are served first; lanes of one level together. [default: 1]")
-]
-_Gated = Annotated[bool | None, typer.Option("--gated/--no-gated", help="Serve only below the pool's peak mark.")]
-_Promotes = Annotated[
-    bool | None, typer.Option("--promotes/--no-promotes", help="Tasks become urgent when their tolerance runs out.")
-]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -64,34 +46,41 @@ def show_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
     show(catalogue_calls.pool(name), output_format, catalogue_tables.pool)
 
 
-def add_pool(
-    name: _Pool,
-    elastic: _Elastic = None,
-    peak: _Peak = None,
-    urgent_kept: _Kept = None,
-    running_tasks: _Running = None,
-    isolation: _Isolation = None,
-    output_format: Output = Format.TABLE,
-) -> None:
+def _pool_rules(
+    elastic: Annotated[
+        bool | None, typer.Option("--elastic/--no-elastic", help="Nodes can be added: refuse no task as too large.")
+    ] = None,
+    peak: Annotated[
+        int | None, typer.Option(metavar="PERCENT", min=1, max=100, help="Peak mark. [default: 80]")
+    ] = None,
+    urgent_kept: Annotated[
+        int | None, typer.Option(metavar="PERCENT", min=0, max=90, help="Share kept for urgent tasks. [default: 10]")
+    ] = None,
+    running_tasks: Annotated[str | None, typer.Option(metavar="N|none", help="Tasks that run at once.")] = None,
+    isolation: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Isolations its tasks may use: none, sandbox, container; repeatable."),
+    ] = None,
+) -> dict[str, object]:
+    rules = checks.given(elastic=elastic, peak_percent=peak, urgent_kept_percent=urgent_kept)
+    if running_tasks is not None:
+        rules["running_tasks"] = checks.limit("--running-tasks", running_tasks)
+    if isolation is not None:
+        rules["isolations"] = [word.strip() for words in isolation for word in words.split(",") if word.strip()]
+    return rules
+
+
+@takes("rules", _pool_rules)
+def add_pool(name: _Pool, rules: dict[str, object], output_format: Output = Format.TABLE) -> None:
     """Add a pool. Workers join it with rota worker --pool NAME."""
-    rules = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
     show(catalogue_calls.add_pool(name, rules), output_format, catalogue_tables.pool)
 
 
-def set_pool(
-    name: _Pool,
-    elastic: _Elastic = None,
-    peak: _Peak = None,
-    urgent_kept: _Kept = None,
-    running_tasks: _Running = None,
-    isolation: _Isolation = None,
-    output_format: Output = Format.TABLE,
-) -> None:
+@takes("rules", _pool_rules)
+def set_pool(name: _Pool, rules: dict[str, object], output_format: Output = Format.TABLE) -> None:
     """Change the rules of a pool. Options that are not given keep their values; none means unlimited."""
-    changes = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
-    if not changes:
-        raise typer.BadParameter("name at least one rule to change", param_hint="pool set")
-    show(catalogue_calls.change_pool(name, changes), output_format, catalogue_tables.pool)
+    checks.some("pool set", rules, "rule to change")
+    show(catalogue_calls.change_pool(name, rules), output_format, catalogue_tables.pool)
 
 
 def pause_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
@@ -104,53 +93,41 @@ def resume_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
     show(catalogue_calls.resume_pool(name), output_format, lambda one: f"pool {one.name} goes on")
 
 
-def _rules(
-    elastic: bool | None,
-    peak: int | None,
-    urgent_kept: int | None,
-    running_tasks: str | None,
-    isolation: list[str] | None,
-) -> dict[str, object]:
-    given = {"elastic": elastic, "peak_percent": peak, "urgent_kept_percent": urgent_kept}
-    rules: dict[str, object] = {name: value for name, value in given.items() if value is not None}
-    if running_tasks is not None:
-        rules["running_tasks"] = checks.limit("--running-tasks", running_tasks)
-    if isolation is not None:
-        rules["isolations"] = [word.strip() for words in isolation for word in words.split(",") if word.strip()]
-    return rules
-
-
 def list_lanes(output_format: Output = Format.TABLE) -> None:
     """List all lanes in the order in which they are served."""
     show(catalogue_calls.lanes(), output_format, catalogue_tables.lanes)
 
 
+def _lane_rules(
+    level: Annotated[
+        int | None, typer.Option(min=0, help="Lower levels are served first; lanes of one level together. [default: 1]")
+    ] = None,
+    gated: Annotated[
+        bool | None, typer.Option("--gated/--no-gated", help="Serve only below the pool's peak mark.")
+    ] = None,
+    promotes: Annotated[
+        bool | None, typer.Option("--promotes/--no-promotes", help="Tasks become urgent when their tolerance runs out.")
+    ] = None,
+) -> dict[str, object]:
+    return checks.given(level=level, gated=gated, promotes=promotes)
+
+
+@takes("rules", _lane_rules)
 def add_lane(
+    *,
     name: _Lane,
     number: Annotated[
         int | None, typer.Option(min=0, help="Number of the lane; never changes. [default: the next free one]")
     ] = None,
-    level: _Level = None,
-    gated: _Gated = None,
-    promotes: _Promotes = None,
+    rules: dict[str, object],
     output_format: Output = Format.TABLE,
 ) -> None:
     """Add a lane. Tasks can use it within seconds; it can't be removed."""
-    given = {"number": number, "level": level, "gated": gated, "promotes": promotes}
-    fields = {field: value for field, value in given.items() if value is not None}
-    show(catalogue_calls.add_lane(name, fields), output_format, catalogue_tables.lane)
+    show(catalogue_calls.add_lane(name, checks.given(number=number) | rules), output_format, catalogue_tables.lane)
 
 
-def set_lane(
-    name: _Lane,
-    level: _Level = None,
-    gated: _Gated = None,
-    promotes: _Promotes = None,
-    output_format: Output = Format.TABLE,
-) -> None:
+@takes("rules", _lane_rules)
+def set_lane(name: _Lane, rules: dict[str, object], output_format: Output = Format.TABLE) -> None:
     """Change a lane. Options that are not given keep their values; its number never changes."""
-    given = {"level": level, "gated": gated, "promotes": promotes}
-    changes = {field: value for field, value in given.items() if value is not None}
-    if not changes:
-        raise typer.BadParameter("name at least one thing to change", param_hint="lane set")
-    show(catalogue_calls.change_lane(name, changes), output_format, catalogue_tables.lane)
+    checks.some("lane set", rules, "thing to change")
+    show(catalogue_calls.change_lane(name, rules), output_format, catalogue_tables.lane)

@@ -38,10 +38,9 @@ def set_retention(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change how long data is kept. Options that are not given keep their values (administrators)."""
-    given = {"tasks": tasks, "logs": logs, "events": events, "deliveries": deliveries}
-    changes = {f"{name}_days": checks.limit(f"--{name}", text) for name, text in given.items() if text is not None}
-    if not changes:
-        raise typer.BadParameter("name at least one thing to keep", param_hint="retention set")
+    given = checks.given(tasks=tasks, logs=logs, events=events, deliveries=deliveries)
+    changes = {f"{name}_days": checks.limit(f"--{name}", str(text)) for name, text in given.items()}
+    checks.some("retention set", changes, "thing to keep")
     show(catalogue_calls.change_retention(changes), output_format, _facts)
 
 

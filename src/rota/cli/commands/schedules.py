@@ -1,6 +1,6 @@
 """`rota schedule`: recurring tasks and graphs."""
 
-# No postponed annotations here: `takes_schedule_options` and Typer read them as the types they are.
+from __future__ import annotations
 
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from rota.cli.commands.manifests import ManifestFile, Variables
 from rota.cli.shell import checks
 from rota.cli.shell.connection import SUBMIT_RETRY_SECONDS, connect, show
 from rota.cli.shell.output import Format, Output
+from rota.cli.shell.shared_options import takes
 from rota.cli.shell.task_options import takes_schedule_options
 from rota.cli.tables import schedule_tables
 from rota.cli.tables.render import examples
@@ -28,53 +29,7 @@ Text = str | None
 _RULE = "When (one of them)"
 _POLICY = "Policies"
 
-NewName = Annotated[Text, typer.Argument(metavar="NAME", help="Name of the schedule, unless a manifest names it.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
-At = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Once, at 2030-01-31T09:00Z.")]
-Hourly = Annotated[
-    Text, typer.Option(metavar="[MINUTE]", rich_help_panel=_RULE, help="Every hour, at this minute or at :00.")
-]
-Daily = Annotated[Text, typer.Option(metavar="HH:MM", rich_help_panel=_RULE, help="Every day, e.g. at 02:30.")]
-Weekly = Annotated[
-    Text, typer.Option(metavar="DAYS@HH:MM", rich_help_panel=_RULE, help="Every week: mon@08:00, mon,thu@08:00.")
-]
-Monthly = Annotated[
-    Text, typer.Option(metavar="DAY@HH:MM", rich_help_panel=_RULE, help="Every month: 1@00:00; 31 is the last day.")
-]
-Annually = Annotated[Text, typer.Option(metavar="MM-DD@HH:MM", rich_help_panel=_RULE, help="Every year: 01-01@00:00.")]
-Cron = Annotated[
-    Text, typer.Option(metavar="EXPR", rich_help_panel=_RULE, help="Cron expression: '*/15 9-17 * * 1-5'.")
-]
-Every = Annotated[
-    Text, typer.Option(metavar="DURATION", rich_help_panel=_RULE, help="Elapsed time between runs: PT3H, 90s.")
-]
-Zone = Annotated[
-    Text,
-    typer.Option("--tz", metavar="ZONE", rich_help_panel=_RULE, help="Time zone, e.g. Europe/Berlin. [default: UTC]"),
-]
-Anchor = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Time from which --every counts.")]
-MissedRuns = Annotated[
-    Text,
-    typer.Option("--missed", metavar="skip|once|all", rich_help_panel=_POLICY, help="What to do about missed runs."),
-]
-MissedLimit = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Limit of --missed all.")]
-OverlapRuns = Annotated[
-    Text,
-    typer.Option(
-        "--overlap",
-        metavar="allow|skip|queue|replace",
-        rich_help_panel=_POLICY,
-        help="What to do if the last run has not ended.",
-    ),
-]
-Jitter = Annotated[
-    Text, typer.Option(metavar="DURATION", rich_help_panel=_POLICY, help="Spread starts over this long.")
-]
-AtMost = Annotated[
-    int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Tasks of the schedule that run at once.")
-]
-EndsAt = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_POLICY, help="No runs after this time.")]
-MaxRuns = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Total number of runs.")]
 
 
 class _WithHourly(TyperCommand):
@@ -123,82 +78,107 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="schedule")
 
 
+def _rule(
+    at: Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Once, at 2030-01-31T09:00Z.")] = None,
+    hourly: Annotated[
+        Text, typer.Option(metavar="[MINUTE]", rich_help_panel=_RULE, help="Every hour, at this minute or at :00.")
+    ] = None,
+    daily: Annotated[
+        Text, typer.Option(metavar="HH:MM", rich_help_panel=_RULE, help="Every day, e.g. at 02:30.")
+    ] = None,
+    weekly: Annotated[
+        Text, typer.Option(metavar="DAYS@HH:MM", rich_help_panel=_RULE, help="Every week: mon@08:00, mon,thu@08:00.")
+    ] = None,
+    monthly: Annotated[
+        Text, typer.Option(metavar="DAY@HH:MM", rich_help_panel=_RULE, help="Every month: 1@00:00; 31 is the last day.")
+    ] = None,
+    annually: Annotated[
+        Text, typer.Option(metavar="MM-DD@HH:MM", rich_help_panel=_RULE, help="Every year: 01-01@00:00.")
+    ] = None,
+    cron: Annotated[
+        Text, typer.Option(metavar="EXPR", rich_help_panel=_RULE, help="Cron expression: '*/15 9-17 * * 1-5'.")
+    ] = None,
+    every: Annotated[
+        Text, typer.Option(metavar="DURATION", rich_help_panel=_RULE, help="Elapsed time between runs: PT3H, 90s.")
+    ] = None,
+    zone: Annotated[
+        Text,
+        typer.Option(
+            "--tz", metavar="ZONE", rich_help_panel=_RULE, help="Time zone, e.g. Europe/Berlin. [default: UTC]"
+        ),
+    ] = None,
+    anchor: Annotated[
+        Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Time from which --every counts.")
+    ] = None,
+    missed: Annotated[
+        Text,
+        typer.Option(
+            "--missed", metavar="skip|once|all", rich_help_panel=_POLICY, help="What to do about missed runs."
+        ),
+    ] = None,
+    missed_limit: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Limit of --missed all.")
+    ] = None,
+    overlap: Annotated[
+        Text,
+        typer.Option(
+            "--overlap",
+            metavar="allow|skip|queue|replace",
+            rich_help_panel=_POLICY,
+            help="What to do if the last run has not ended.",
+        ),
+    ] = None,
+    jitter: Annotated[
+        Text, typer.Option(metavar="DURATION", rich_help_panel=_POLICY, help="Spread starts over this long.")
+    ] = None,
+    at_most: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Tasks of the schedule that run at once.")
+    ] = None,
+    ends_at: Annotated[
+        Text, typer.Option(metavar="TIME", rich_help_panel=_POLICY, help="No runs after this time.")
+    ] = None,
+    max_runs: Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Total number of runs.")] = None,
+) -> dict[str, Any]:
+    """The given options. Rules have the names of `RuleKind`."""
+    return checks.given(**locals())
+
+
 @takes_schedule_options
+@takes("rule", _rule)
 def add(
-    spec: "TaskSpec",
-    schedule: NewName = None,
-    at: At = None,
-    hourly: Hourly = None,
-    daily: Daily = None,
-    weekly: Weekly = None,
-    monthly: Monthly = None,
-    annually: Annually = None,
-    cron: Cron = None,
-    every: Every = None,
-    zone: Zone = None,
-    anchor: Anchor = None,
-    missed: MissedRuns = None,
-    missed_limit: MissedLimit = None,
-    overlap: OverlapRuns = None,
-    jitter: Jitter = None,
-    at_most: AtMost = None,
-    ends_at: EndsAt = None,
-    max_runs: MaxRuns = None,
+    *,
+    schedule: Annotated[
+        Text, typer.Argument(metavar="NAME", help="Name of the schedule, unless a manifest names it.")
+    ] = None,
+    spec: TaskSpec,
+    rule: dict[str, Any],
     paused: Annotated[bool, typer.Option("--paused", rich_help_panel=_POLICY, help="Add the schedule paused.")] = False,
     file: ManifestFile = None,
     variables: Variables = None,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Add a schedule for a task or a manifest. Its files are uploaded and kept."""
-    rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
-    said = _said(
-        rules,
-        zone=zone,
-        anchor=anchor,
-        missed=missed,
-        missed_limit=missed_limit,
-        overlap=overlap,
-        jitter=jitter,
-        at_most=at_most,
-        ends_at=ends_at,
-        max_runs=max_runs,
-        paused=paused or None,
-    )
+    said = _checked(rule | checks.given(paused=paused or None))
     if file is not None:
         manifest = manifests.read(file, variables)
         if manifest.schedule is None:
-            _one_rule(rules)
+            _one_rule(said)
             if schedule is None:
                 raise checks.wrong("NAME", f"{file} has no schedule: that names one; say what to call it")
         manifests.add_schedule(manifest, spec, name=schedule, said=said, output_format=output_format)
         return
     manifests.without_file(variables)
     assert schedule is not None, "only a file may leave it out"
-    _one_rule(rules)
+    _one_rule(said)
     with connect(SUBMIT_RETRY_SECONDS) as client:
         work = schedule_calls.Work([request_of(uploaded(client, spec))])
     show(schedule_calls.add(schedule, said, work), output_format, schedule_tables.one)
 
 
+@takes("rule", _rule)
 def edit(
     schedule: Name,
-    at: At = None,
-    hourly: Hourly = None,
-    daily: Daily = None,
-    weekly: Weekly = None,
-    monthly: Monthly = None,
-    annually: Annually = None,
-    cron: Cron = None,
-    every: Every = None,
-    zone: Zone = None,
-    anchor: Anchor = None,
-    missed: MissedRuns = None,
-    missed_limit: MissedLimit = None,
-    overlap: OverlapRuns = None,
-    jitter: Jitter = None,
-    at_most: AtMost = None,
-    ends_at: EndsAt = None,
-    max_runs: MaxRuns = None,
+    rule: dict[str, Any],
     next_at: Annotated[Text, typer.Option("--next", metavar="TIME", help="Move the next run to this time.")] = None,
     version: Annotated[int | None, typer.Option(min=1, help="Change only if this is still its version.")] = None,
     file: ManifestFile = None,
@@ -206,22 +186,9 @@ def edit(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a schedule. Options that are not given keep their values; a manifest (-f) replaces task and rule."""
-    rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
-    said = _said(
-        rules,
-        zone=zone,
-        anchor=anchor,
-        missed=missed,
-        missed_limit=missed_limit,
-        overlap=overlap,
-        jitter=jitter,
-        at_most=at_most,
-        ends_at=ends_at,
-        max_runs=max_runs,
-        next_at=next_at,
-    )
-    if any(text is not None for text in rules.values()):
-        _one_rule(rules)
+    said = _checked(rule | checks.given(next_at=next_at))
+    if any(kind in said for kind in RuleKind):
+        _one_rule(said)
     if file is not None:
         manifests.edit_schedule(
             manifests.read(file, variables), schedule, version, said=said, output_format=output_format
@@ -310,14 +277,11 @@ def backfill(
     show(schedule_calls.backfill(schedule, start, end), output_format, schedule_tables.backfilled)
 
 
-def _said(rules: dict[RuleKind, str | None], **others: object) -> Any:
+def _checked(said: dict[str, Any]) -> Any:
     """The given options, checked as far as possible without a server."""
     for option, choices in (("missed", Missed), ("overlap", Overlap)):
-        value = others.get(option)
-        checks.one_of(f"--{option}", None if value is None else str(value), [one.value for one in choices])
-    given = {kind.value: text for kind, text in rules.items() if text is not None}
-    said = {**given, **{name: value for name, value in others.items() if value is not None}}
-    if len(given) == 1:  # else the manifest's or the schedule's own
+        checks.one_of(f"--{option}", said.get(option), [one.value for one in choices])
+    if sum(kind in said for kind in RuleKind) == 1:  # else the manifest's or the schedule's own
         for fault in faults_alone(msgspec.convert(said, ScheduleRequest)):
             raise checks.wrong(_option(fault.pointer), fault.detail)
     return said
@@ -328,9 +292,9 @@ def _option(pointer: str) -> str:
     return {"zone": "--tz", "next-at": "--next"}.get(name, f"--{name}")
 
 
-def _one_rule(rules: dict[RuleKind, str | None]) -> None:
-    given = [f"--{kind}" for kind, text in rules.items() if text is not None]
+def _one_rule(said: dict[str, Any]) -> None:
+    given = [f"--{kind}" for kind in RuleKind if kind in said]
     if len(given) != 1:
-        said = f"; {' and '.join(given)} are given" if given else ""
+        found = f"; {' and '.join(given)} are given" if given else ""
         choices = ", ".join(f"--{kind}" for kind in RuleKind)
-        raise checks.wrong(given[0] if given else "--daily", f"say when, one way: {choices}{said}")
+        raise checks.wrong(given[0] if given else "--daily", f"say when, one way: {choices}{found}")

@@ -3,7 +3,7 @@
 `run` writes nothing of its own to stdout, which belongs to the task. Ctrl-C never stops the task.
 """
 
-# No postponed annotations here: `takes_task_options` and Typer read them as the types they are.
+from __future__ import annotations
 
 import sys
 import uuid
@@ -65,7 +65,7 @@ def add_to(app: typer.Typer) -> None:
 
 @takes_task_options
 def submit(
-    spec: "TaskSpec",
+    spec: TaskSpec,
     file: ManifestFile = None,
     variables: Variables = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the task ends; exit 1 if it failed.")] = False,
@@ -117,27 +117,27 @@ def submit(
                 raise failure
 
 
-def _until_array_ended(client: "Client", array_id: int) -> None:
+def _until_array_ended(client: Client, array_id: int) -> None:
     ended = client.graphs.wait(array_id)
     if ended.status != "done":
         output.note(f"array {array_id}: {ended.counts.get('done', 0)} of {ended.size} are done (rota show {array_id})")
         raise typer.Exit(1)
 
 
-def _manifest(file: str | None, variables: list[str] | None) -> "Manifest | None":
+def _manifest(file: str | None, variables: list[str] | None) -> Manifest | None:
     if file is not None:
         return manifests.read(file, variables)
     manifests.without_file(variables)
     return None
 
 
-def _request(spec: "TaskSpec", manifest: "Manifest | None") -> "TaskRequest":
+def _request(spec: TaskSpec, manifest: Manifest | None) -> TaskRequest:
     return request_of(spec) if manifest is None else manifests.one_task(manifest, spec)
 
 
 @takes_task_options
 def run(
-    spec: "TaskSpec",
+    spec: TaskSpec,
     file: ManifestFile = None,
     variables: Variables = None,
     raw: Raw = False,
@@ -170,7 +170,7 @@ def run(
     raise typer.Exit(code)
 
 
-def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
+def _show_output(client: Client, task_id: int, *, raw: bool) -> LogEnd:
     line = ProgressLine()
     targets = {
         "stdout": TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty()),
@@ -193,7 +193,7 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
     raise AssertionError("a followed log ends with a LogEnd or an error")
 
 
-def _print_document(client: "Client", task_id: int) -> int:
+def _print_document(client: Client, task_id: int) -> int:
     """Print the ended task's document with its output; returns its exit code."""
     written = {"stdout": bytearray(), "stderr": bytearray()}
     for item in client.follow(task_id):
@@ -208,13 +208,13 @@ def _print_document(client: "Client", task_id: int) -> int:
     raise AssertionError("a followed log ends with a LogEnd or an error")
 
 
-def _show_result(client: "Client", task_id: int) -> None:
+def _show_result(client: Client, task_id: int) -> None:
     result = client.get(task_id).result
     if result is not None:
         output.document(msgspec.json.encode(result))
 
 
-def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
+def _exit_code(client: Client, task_id: int, end: LogEnd) -> int:
     """The task's exit code, if it has one. Another cause (a limit, its cap, a bad result) is noted on stderr."""
     if end.state == "done":
         return end.exit_code or 0
@@ -234,7 +234,7 @@ def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
     return _code(end, failure.state)
 
 
-def _code(end: "LogEnd", state: str) -> int:
+def _code(end: LogEnd, state: str) -> int:
     if end.exit_code:
         return 128 - end.exit_code if end.exit_code < 0 else end.exit_code  # a signal, as shells number it
     return {"done": 0, "failed": 1, "expired": TRY_LATER}.get(state, OWN_TROUBLE)

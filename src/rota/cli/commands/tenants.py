@@ -46,10 +46,8 @@ def change(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a tenant's plan, or whether it is trusted."""
-    given = {"plan": plan, "trusted": trusted}
-    changes = {field: value for field, value in given.items() if value is not None}
-    if not changes:
-        raise typer.BadParameter("name at least one thing to change", param_hint="tenant set")
+    changes = checks.given(plan=plan, trusted=trusted)
+    checks.some("tenant set", changes, "thing to change")
     show(
         cluster_calls.change_tenant(checks.word("NAME", name), changes),
         output_format,

@@ -58,17 +58,15 @@ def set_tier(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Add or change a tier. Options that are not given keep their values; a new tier needs --cpu and --memory."""
-    given: dict[str, object] = {
-        "cpu": checks.cores("--cpu", cpu),
-        "memory": checks.size("--memory", memory),
-        "disk": checks.size("--disk", disk),
-        "iops": checks.amount("--iops", iops),
-        "gpus": gpu,
-        "bandwidth": checks.bandwidth("--bandwidth", bandwidth),
-    }
-    changes = {field: value for field, value in given.items() if value is not None}
-    if not changes:
-        raise typer.BadParameter("name at least one amount", param_hint="tier set")
+    changes = checks.given(
+        cpu=checks.cores("--cpu", cpu),
+        memory=checks.size("--memory", memory),
+        disk=checks.size("--disk", disk),
+        iops=checks.amount("--iops", iops),
+        gpus=gpu,
+        bandwidth=checks.bandwidth("--bandwidth", bandwidth),
+    )
+    checks.some("tier set", changes, "amount")
     show(catalogue_calls.set_tier(name, changes), output_format, catalogue_tables.tier)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,49 +16,68 @@ Imports = Annotated[
     list[str] | None,
     typer.Option("--import", metavar="MODULE", help="Import this module in every function process; repeatable."),
 ]
-Labels = Annotated[
-    list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Label that tasks can require; repeatable.")
-]
-Ports = Annotated[
-    str | None,
-    typer.Option(metavar="FIRST-LAST", help="TCP ports that tasks can be given. [default: 30000-30999]"),
-]
-Mounts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--mount",
-        metavar="NAME:FOLDER[:ro|rw][:tenant=A,B]",
-        help="Folder that sandboxed tasks (of these tenants only) can request by name; repeatable.",
-    ),
-]
-NoSandbox = Annotated[bool, typer.Option("--no-sandbox", help="Offer no sandbox; only trusted tasks run here.")]
-Engine = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|podman|docker|none",
-        envvar="ROTA_ENGINE",
-        show_envvar=False,
-        help="Container engine. [default: auto, podman before docker]",
-        show_default=False,
-    ),
-]
-Roots = Annotated[
-    list[str] | None,
-    typer.Option("--rootfs", metavar="NAME:FOLDER", help="Unpacked root file system for tasks; repeatable."),
-]
-Devices = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--device",
-        metavar="NAME[NUMBER]=FILE,…",
-        help="Files of a device, visible only to tasks that hold it: gpu0=/dev/nvidia0; repeatable.",
-    ),
-]
 
 
-def labels(texts: list[str] | None) -> dict[str, str]:
+def node_options(
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="NAME=VALUE", help="Label that tasks can require; repeatable."),
+    ] = None,
+    ports: Annotated[
+        str | None,
+        typer.Option(metavar="FIRST-LAST", help="TCP ports that tasks can be given. [default: 30000-30999]"),
+    ] = None,
+    mount: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mount",
+            metavar="NAME:FOLDER[:ro|rw][:tenant=A,B]",
+            help="Folder that sandboxed tasks (of these tenants only) can request by name; repeatable.",
+        ),
+    ] = None,
+    no_sandbox: Annotated[
+        bool, typer.Option("--no-sandbox", help="Offer no sandbox; only trusted tasks run here.")
+    ] = False,
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|podman|docker|none",
+            envvar="ROTA_ENGINE",
+            show_envvar=False,
+            help="Container engine. [default: auto, podman before docker]",
+            show_default=False,
+        ),
+    ] = "auto",
+    rootfs: Annotated[
+        list[str] | None,
+        typer.Option("--rootfs", metavar="NAME:FOLDER", help="Unpacked root file system for tasks; repeatable."),
+    ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device",
+            metavar="NAME[NUMBER]=FILE,…",
+            help="Files of a device, visible only to tasks that hold it: gpu0=/dev/nvidia0; repeatable.",
+        ),
+    ] = None,
+) -> dict[str, Any]:
+    """Fields of `UpOptions` and `WorkerOptions`."""
+    if engine not in ("auto", "podman", "docker", "none"):
+        raise wrong("--engine", f"{engine!r} is not auto, podman, docker or none")
+    return {
+        "labels": _labels(label or ()),
+        "ports": ports,
+        "mounts": _checked("--mount", mount, lambda given: [parse_mount(text) for text in given]),
+        "no_sandbox": no_sandbox,
+        "engine": engine,
+        "roots": _checked("--rootfs", rootfs, lambda given: [parse_rootfs(text) for text in given]),
+        "devices": _checked("--device", device, parse_devices),
+    }
+
+
+def _labels(texts: Sequence[str]) -> dict[str, str]:
     found = {}
-    for text in texts or ():
+    for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals or not value:
             raise wrong("--label", f"{text!r} is not NAME=VALUE")
@@ -66,24 +85,6 @@ def labels(texts: list[str] | None) -> dict[str, str]:
             raise wrong("--label", f"{text!r}: labels that begin with rota/ are the agent's own")
         found[name] = value
     return found
-
-
-def devices(texts: list[str] | None) -> tuple[str, ...]:
-    return _checked("--device", texts, lambda given: parse_devices(given))
-
-
-def mounts(texts: list[str] | None) -> tuple[str, ...]:
-    return _checked("--mount", texts, lambda given: [parse_mount(text) for text in given])
-
-
-def roots(texts: list[str] | None) -> tuple[str, ...]:
-    return _checked("--rootfs", texts, lambda given: [parse_rootfs(text) for text in given])
-
-
-def engine(text: str) -> str:
-    if text not in ("auto", "podman", "docker", "none"):
-        raise wrong("--engine", f"{text!r} is not auto, podman, docker or none")
-    return text
 
 
 def token_in(path: Path | None) -> str | None:

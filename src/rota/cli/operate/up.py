@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from rota.cli.operate import node_options
-from rota.cli.operate.node_options import Devices, Engine, Imports, Labels, Mounts, NoSandbox, Ports, Roots
+from rota.cli.operate.node_options import Imports, node_options
 from rota.cli.operate.settings_options import Database, Objects, setting
 from rota.cli.shell import checks
+from rota.cli.shell.shared_options import takes
 
 
 def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel="Running Rota", epilog="Example: rota up --port 7070 --import mytasks")(up)
 
 
+@takes("node", node_options)
 def up(
+    *,
     data: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Data folder. [default: ~/.local/share/rota]")
     ] = None,
@@ -27,13 +29,7 @@ def up(
     capacity: Annotated[
         str | None, typer.Option(metavar="NAME=AMOUNT,…", help="What the worker offers, e.g. cpu=8,memory=16G.")
     ] = None,
-    label: Labels = None,
-    ports: Ports = None,
-    mount: Mounts = None,
-    no_sandbox: NoSandbox = False,
-    engine: Engine = "auto",
-    rootfs: Roots = None,
-    device: Devices = None,
+    node: dict[str, Any],
     database: Database = None,
     objects: Objects = None,
 ) -> None:
@@ -47,13 +43,7 @@ def up(
         port=port,
         imports=tuple(imports or ()),
         capacity=capacity,
-        labels=node_options.labels(label),
-        ports=ports,
-        mounts=node_options.mounts(mount),
-        no_sandbox=no_sandbox,
-        engine=node_options.engine(engine),
-        roots=node_options.roots(rootfs),
-        devices=node_options.devices(device),
+        **node,
         database=database or os.environ.get("ROTA_DATABASE"),
         objects=setting("objects", objects, str(folder.absolute() / "objects")),
     )

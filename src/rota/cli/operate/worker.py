@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from rota.cli.operate import node_options
-from rota.cli.operate.node_options import Devices, Engine, Imports, Labels, Mounts, NoSandbox, Ports, Roots
+from rota.cli.operate.node_options import Imports, node_options, token_in
 from rota.cli.operate.settings_options import size_setting
 from rota.cli.shell import checks
+from rota.cli.shell.shared_options import takes
 from rota.model.node import node_name_trouble
 from rota.model.units import bytes_of, milliseconds_of
 
@@ -26,7 +26,9 @@ def add_to(app: typer.Typer) -> None:
     )(worker)
 
 
+@takes("node", node_options)
 def worker(
+    *,
     server: Annotated[
         str | None,
         typer.Option(metavar="URL[,URL]", help="Address of one or more server nodes. Else ROTA_SERVER."),
@@ -49,13 +51,7 @@ def worker(
             help="What to offer, e.g. cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2. [default: detected]",
         ),
     ] = None,
-    label: Labels = None,
-    ports: Ports = None,
-    mount: Mounts = None,
-    no_sandbox: NoSandbox = False,
-    engine: Engine = "auto",
-    rootfs: Roots = None,
-    device: Devices = None,
+    node: dict[str, Any],
     reserve_disk: Annotated[
         str, typer.Option(metavar="SIZE", help="Take no tasks while the disk of --data has less than this free.")
     ] = "64M",
@@ -88,19 +84,13 @@ def worker(
         name=_name(name or socket.gethostname()),
         data=data.absolute(),
         capacity=capacity,
-        labels=node_options.labels(label),
-        ports=ports,
+        **node,
         imports=tuple(imports or ()),
-        mounts=node_options.mounts(mount),
-        no_sandbox=no_sandbox,
-        engine=node_options.engine(engine),
-        roots=node_options.roots(rootfs),
         reserve_bytes=bytes_of(checks.size("--reserve-disk", reserve_disk) or reserve_disk),
         artifact_cache_bytes=size_setting("artifact_cache", artifact_cache, "10Gi"),
         outputs_limit_bytes=size_setting("outputs_limit", outputs_limit, "10Gi"),
         checkpoint_limit_bytes=size_setting("checkpoint_limit", checkpoint_limit, "1Gi"),
         log_spill_bytes=size_setting("log_spill", log_spill, "256Mi"),
-        devices=node_options.devices(device),
         once=once,
         idle_seconds=_idle_seconds(idle_exit),
     )
@@ -119,7 +109,7 @@ def _servers(text: str) -> tuple[str, ...]:
 
 
 def _token(given: str | None, file: Path | None) -> str:
-    token = given or node_options.token_in(file) or os.environ.get("ROTA_TOKEN")
+    token = given or token_in(file) or os.environ.get("ROTA_TOKEN")
     if not token:
         hint = "give --token, --token-file or ROTA_TOKEN (see `rota token add --role worker`)"
         raise checks.wrong("--token", hint)

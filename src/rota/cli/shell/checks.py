@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,16 @@ _FUNCTION_PATH = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*
 
 def wrong(option: str, text: str) -> typer.BadParameter:
     return typer.BadParameter(text, param_hint=option)
+
+
+def given(**options: object) -> dict[str, object]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def some(command: str, changes: Mapping[str, object], what: str) -> None:
+    if not changes:
+        raise wrong(command, f"name at least one {what}")
 
 
 def array(option: str, text: str | None) -> str | None:
@@ -80,26 +90,26 @@ def named_attachments(option: str, texts: Sequence[str]) -> dict[str, str | Path
         fault = path_fault(name) or reserved_fault(name)
         if fault is not None:
             raise wrong(option, f"{name[:80]!r}: {fault}")
-        given = attachment(option, text)
-        assert given is not None, "a pair has a value"
-        found[name] = given
+        source = attachment(option, text)
+        assert source is not None, "a pair has a value"
+        found[name] = source
     return found or None
 
 
 def size(option: str, text: str | None) -> str | None:
-    return _in_units(option, text, lambda given: units.bytes_of(given))
+    return _in_units(option, text, units.bytes_of)
 
 
 def cores(option: str, text: str | None) -> str | None:
-    return _in_units(option, text, lambda given: units.cpu_milli_of(given))
+    return _in_units(option, text, units.cpu_milli_of)
 
 
 def amount(option: str, text: str | None) -> str | None:
-    return _in_units(option, text, lambda given: units.count_of(given))
+    return _in_units(option, text, units.count_of)
 
 
 def bandwidth(option: str, text: str | None) -> str | None:
-    return _in_units(option, text, lambda given: units.kbit_of(given))
+    return _in_units(option, text, units.kbit_of)
 
 
 def gpus(option: str, text: str | None) -> float | None:
@@ -134,7 +144,7 @@ def limit(option: str, text: str) -> int | None:
 
 
 def duration(option: str, text: str | None) -> str | None:
-    return _in_units(option, text, lambda given: units.milliseconds_of(given))
+    return _in_units(option, text, units.milliseconds_of)
 
 
 def one_of(option: str, text: str | None, choices: Iterable[str]) -> str | None:

@@ -4,16 +4,16 @@
 command before any request is made.
 """
 
-# No postponed annotations here: `takes_task_options` and Typer read them as the types they are.
+from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from rota.cli.shell import checks
+from rota.cli.shell.shared_options import with_options
 from rota.client.options import TaskSpec
 
 _WHAT = "What to run"
@@ -95,7 +95,7 @@ def what_to_run(
         typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Tag to filter by; repeatable."),
     ] = None,
     from_file: bool = False,
-) -> "TaskSpec":
+) -> TaskSpec:
     """`from_file`: a manifest says what to run, so these options may not."""
     work = [given for given in (script, path, upload, function) if given is not None]
     if from_file and (work or command or args is not None or kwargs is not None):
@@ -181,7 +181,7 @@ def room_to_run_in(
     unplaceable: Annotated[
         Text, typer.Option(metavar="refuse|wait", rich_help_panel=_ROOM, help="What to do if no node is large enough.")
     ] = None,
-) -> "TaskSpec":
+) -> TaskSpec:
     return {
         "cpu": checks.cores("--cpu", cpu),
         "memory": checks.size("--memory", memory),
@@ -280,7 +280,7 @@ def when_to_run(
     idempotency_key: Annotated[
         Text, typer.Option(rich_help_panel=_WHEN, help="Submitting the same key again returns the same task.")
     ] = None,
-) -> "TaskSpec":
+) -> TaskSpec:
     if at is not None and in_ is not None:
         raise checks.wrong("--at", "give --at or --in, not both")
     return {
@@ -315,60 +315,45 @@ def takes_task_options(command: Callable[..., None]) -> Callable[..., None]:
 
     If the command's own `file` is given, the manifest says what to run.
     """
-    return _with_task_options(command, without=(), first=())
+    return _with_task_options(command, without=(), check=lambda given: None)
 
 
 def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
     """The same without the options that a schedule replaces; the schedule's name comes before the command."""
-    return _with_task_options(
-        command,
-        without=("at", "in_", "after", "after_end", "after_failed", "upstream", "idempotency_key"),
-        first=("schedule",),
-    )
+    replaced = ("at", "in_", "after", "after_end", "after_failed", "upstream", "idempotency_key")
+    return _with_task_options(command, without=replaced, check=_check_name)
 
 
-def _check_name(name: object, work: list[object]) -> None:
+def _check_name(given: dict[str, Any]) -> None:
     """The first word is the schedule's name; without it, the command was taken for the name."""
-    if name is None and work[-1] is None:
+    name, work = given["schedule"], [given[option] for option in _WORK]
+    if name is None and given["file"] is None:
         raise checks.wrong("NAME", "say what to call it: rota schedule add backup --daily 02:30 -- backup.sh")
-    if name is not None and not any(work):
+    if name is not None and not any((*work, given["file"])):
         raise checks.wrong(
             "COMMAND", f"say what to run: rota schedule add NAME … -- COMMAND; {name!r} was taken for the name"
         )
 
 
 def _with_task_options(
-    command: Callable[..., None], *, without: tuple[str, ...], first: tuple[str, ...]
+    command: Callable[..., None], *, without: tuple[str, ...], check: Callable[[dict[str, Any]], None]
 ) -> Callable[..., None]:
-    what, room, when = (_options(part, ("from_file", *without)) for part in (what_to_run, room_to_run_in, when_to_run))
-    own = inspect.signature(command).parameters
-    merged = [
-        *(own[name] for name in first),
-        *what.values(),
-        *room.values(),
-        *when.values(),
-        *(parameter for name, parameter in own.items() if name not in ("spec", *first)),
-    ]
-
-    @functools.wraps(command)
-    def with_options(**values: object) -> None:
-        for one in first:
-            _check_name(values.get(one), work=[values.get(name) for name in (*_WORK, "file")])
-
-        def spec_of(read: Callable[..., object], options: dict[str, inspect.Parameter], **more: bool) -> "TaskSpec":
-            return cast("TaskSpec", read(**{name: values.pop(name) for name in options}, **more))
-
-        spec: TaskSpec = {
-            **spec_of(what_to_run, what, from_file=values.get("file") is not None),
-            **spec_of(room_to_run_in, room),
-            **spec_of(when_to_run, when),
+    parts: dict[Callable[..., Any], dict[str, inspect.Parameter]] = {
+        part: {
+            name: option
+            for name, option in inspect.signature(part, eval_str=True).parameters.items()
+            if name not in ("from_file", *without)
         }
-        command(spec=spec, **values)
+        for part in (what_to_run, room_to_run_in, when_to_run)
+    }
 
-    with_options.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
-    return with_options
+    def spec_of(given: dict[str, Any]) -> TaskSpec:
+        check(given)
+        spec: dict[str, Any] = {}
+        for part, options in parts.items():
+            from_file = {"from_file": given["file"] is not None} if part is what_to_run else {}
+            spec |= part(**{name: given.pop(name) for name in options}, **from_file)
+        return cast(TaskSpec, spec)
 
-
-def _options(part: Callable[..., object], without: tuple[str, ...]) -> dict[str, inspect.Parameter]:
-    return {name: one for name, one in inspect.signature(part).parameters.items() if name not in without}
+    every = {name: option for options in parts.values() for name, option in options.items()}
+    return with_options(command, "spec", every, spec_of)
