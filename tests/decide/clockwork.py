@@ -121,7 +121,7 @@ class Clockwork:
 
     def share(self, number: int) -> float:
         demand = self.core.state.shapes[self._tasks[number].shape].resources
-        return demand.dominant_share_ppm(self._capacity) / 1_000_000
+        return dominant_share_ppm(demand, self._capacity) / 1_000_000
 
     def owner(self, number: int) -> int:
         return self._tasks[number].tenant
@@ -182,3 +182,18 @@ class Clockwork:
 
 def _work(name: str) -> int:
     return -sum(map(ord, name))
+
+
+def dominant_share_ppm(demand: Resources, capacity: Resources) -> int:
+    """The largest share, in millionths, that a demand takes of any one resource of `capacity`."""
+    pairs = [
+        (demand.cpu_milli, capacity.cpu_milli),
+        (demand.memory_bytes, capacity.memory_bytes),
+        (demand.disk_bytes, capacity.disk_bytes),
+        (1000 * demand.gpus + demand.gpu_milli, 1000 * capacity.gpus),
+        (demand.iops, capacity.iops),
+        (demand.bandwidth_kbit, capacity.bandwidth_kbit),
+        (demand.ports, capacity.ports),
+    ]
+    pairs += [(amount, capacity.custom.get(name, 0)) for name, amount in demand.custom.items()]
+    return max((asked * 1_000_000 // has for asked, has in pairs if asked and has), default=0)

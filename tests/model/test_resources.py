@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rota.model.resources import Resources
+from tests.decide.clockwork import dominant_share_ppm
 
 ROOM = Resources(cpu_milli=4000, memory_bytes=8, disk_bytes=9, gpus=1, ports=2, custom={"license": 3})
 
@@ -31,8 +32,8 @@ def test_one_more_of_anything_does_not_fit(more: Resources) -> None:
 
 def test_the_dominant_share_is_the_largest_over_all_resources() -> None:
     asked = Resources(cpu_milli=1000, memory_bytes=4, custom={"license": 1})
-    assert asked.dominant_share_ppm(ROOM) == 500_000
+    assert dominant_share_ppm(asked, ROOM) == 500_000
 
 
 def test_a_resource_the_whole_has_none_of_counts_for_nothing() -> None:
-    assert Resources(custom={"tape": 5}).dominant_share_ppm(ROOM) == 0
+    assert dominant_share_ppm(Resources(custom={"tape": 5}), ROOM) == 0

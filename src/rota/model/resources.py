@@ -38,20 +38,6 @@ class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             and (not self.custom or all(n <= free.custom.get(name, 0) for name, n in self.custom.items()))
         )
 
-    def dominant_share_ppm(self, capacity: Resources) -> int:
-        """The largest share, in millionths, that this vector takes of any one resource of `capacity`."""
-        pairs = [
-            (self.cpu_milli, capacity.cpu_milli),
-            (self.memory_bytes, capacity.memory_bytes),
-            (self.disk_bytes, capacity.disk_bytes),
-            (1000 * self.gpus + self.gpu_milli, 1000 * capacity.gpus),
-            (self.iops, capacity.iops),
-            (self.bandwidth_kbit, capacity.bandwidth_kbit),
-            (self.ports, capacity.ports),
-        ]
-        pairs += [(amount, capacity.custom.get(name, 0)) for name, amount in self.custom.items()]
-        return max((asked * 1_000_000 // has for asked, has in pairs if asked and has), default=0)
-
     def _combine(self, other: Resources, sign: int) -> Resources:
         custom = self.custom
         if other.custom:
