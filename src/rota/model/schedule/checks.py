@@ -36,6 +36,8 @@ def applied(request: ScheduleRequest, before: Schedule, *, now: datetime, new: b
     """The schedule `before` with the request applied. It must not be stored if `faults` has any afterwards."""
     rule = _rule(request, before, now, new, faults)
     ends_at = _instant("ends_at", request.ends_at, rule.zone, faults)
+    given = None if request.jitter is UNSET else request.jitter
+    jitter = amount_of("jitter", given, milliseconds_of, 0, LONGEST_JITTER_MS, "from 0 to 1d", faults)
     return replace(
         before,
         rule=rule,
@@ -43,7 +45,7 @@ def applied(request: ScheduleRequest, before: Schedule, *, now: datetime, new: b
         missed=_choice("missed", request.missed, before.missed, Missed, faults),
         missed_limit=_whole("missed_limit", request.missed_limit, before.missed_limit, MOST_MISSED, faults) or 1,
         overlap=_choice("overlap", request.overlap, before.overlap, Overlap, faults),
-        jitter_ms=_jitter(request, before, faults),
+        jitter_ms=before.jitter_ms if request.jitter is UNSET else jitter or 0,
         at_most=_whole("at_most", request.at_most, before.at_most, 1_000_000, faults),
         ends_at=before.ends_at if request.ends_at is UNSET else ends_at,
         max_runs=_whole("max_runs", request.max_runs, before.max_runs, MOST_RUNS, faults),
@@ -153,12 +155,6 @@ def _whole(name: str, value: Any, before: int | None, most: int, faults: FaultLi
         faults.add(name, "out-of-range", f"{value} is not from 1 to {most}")
         return before
     return None if value is None else int(value)
-
-
-def _jitter(request: ScheduleRequest, before: Schedule, faults: FaultList) -> int:
-    if request.jitter is UNSET:
-        return before.jitter_ms
-    return amount_of("jitter", request.jitter, milliseconds_of, 0, LONGEST_JITTER_MS, "from 0 to 1d", faults) or 0
 
 
 def _instant(name: str, value: object, zone: str, faults: FaultList) -> datetime | None:

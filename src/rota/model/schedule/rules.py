@@ -35,7 +35,23 @@ NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_CLOCK = re.compile(r"^([01]\d|2[0-3]):([0-5]\d)$", re.ASCII)
+_CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d"
+_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
+_NAMED_DAY = f"(?:{'|'.join(DAYS)})"
+# The pattern of a rule's text, and what would be right.
+_PATTERNS = {
+    RuleKind.HOURLY: (re.compile(r"[0-5]?\d", re.ASCII), "a minute from 0 to 59"),
+    RuleKind.DAILY: (re.compile(_CLOCK, re.ASCII), "a time of day; write 02:30"),
+    RuleKind.WEEKLY: (
+        re.compile(f"{_NAMED_DAY}(?:,{_NAMED_DAY})*@{_CLOCK}", re.ASCII),
+        "days and a time; write mon@08:00 or mon,thu@08:00",
+    ),
+    RuleKind.MONTHLY: (re.compile(f"{_DAY}@{_CLOCK}", re.ASCII), "a day and a time; write 1@00:00 (31 is the last)"),
+    RuleKind.ANNUALLY: (
+        re.compile(rf"(?P<month>0?[1-9]|1[0-2])-{_DAY}@{_CLOCK}", re.ASCII),
+        "a date and a time; write 01-31@00:00",
+    ),
+}
 _CRON_FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
 _CRON_RANGES = ("0-59", "0-23", "1-31", "1-12 or jan-dec", "0-7 or sun-sat")
 
@@ -72,7 +88,15 @@ def parse_rule(
     if anchor is not None and not EARLIEST <= anchor < LATEST:
         faults.add("anchor", "invalid-time", f"{anchor.isoformat()} is not from 1970 to 9000")
     text = " ".join(text.split())
-    _CHECKS[rule_kind](text, zone, faults)
+    match rule_kind:
+        case RuleKind.AT:
+            _check_at(text, zone, faults)
+        case RuleKind.CRON:
+            _check_cron(text, faults)
+        case RuleKind.EVERY:
+            _check_every(text, faults)
+        case _:
+            _check_pattern(rule_kind, text, faults)
     if len(faults.faults) > before:
         return None
     if rule_kind is RuleKind.EVERY and anchor is None:
@@ -98,37 +122,15 @@ def _check_at(text: str, zone: str, faults: FaultList) -> None:
         faults.add("at", "invalid-time", f"{text[:60]!r} is not a time from 1970 on; write 2030-01-31T08:00:00Z")
 
 
-def _check_hourly(text: str, zone: str, faults: FaultList) -> None:
-    if not text.isascii() or not text.isdigit() or len(text) > 2 or int(text) > 59:
-        faults.add("hourly", "invalid-rule", f"{text[:40]!r} is not a minute from 0 to 59")
+def _check_pattern(kind: RuleKind, text: str, faults: FaultList) -> None:
+    pattern, right = _PATTERNS[kind]
+    match = pattern.fullmatch(text.lower())
+    date = match.groupdict() if match else {}
+    if not match or ("month" in date and int(date["day"]) > LAST_DAYS[int(date["month"]) - 1]):
+        faults.add(kind.value, "invalid-rule", f"{text[:60]!r} is not {right}")
 
 
-def _check_daily(text: str, zone: str, faults: FaultList) -> None:
-    if not _CLOCK.match(text):
-        faults.add("daily", "invalid-rule", f"{text[:40]!r} is not a time of day; write 02:30")
-
-
-def _check_weekly(text: str, zone: str, faults: FaultList) -> None:
-    days, _, clock = text.lower().partition("@")
-    if not _CLOCK.match(clock) or not set(days.split(",")) <= set(DAYS):
-        faults.add("weekly", "invalid-rule", f"{text[:60]!r} is not days and a time; write mon@08:00 or mon,thu@08:00")
-
-
-def _check_monthly(text: str, zone: str, faults: FaultList) -> None:
-    day, _, clock = text.partition("@")
-    if not _CLOCK.match(clock) or not _whole(day, most=31):
-        faults.add("monthly", "invalid-rule", f"{text[:40]!r} is not a day and a time; write 1@00:00 (31 is the last)")
-
-
-def _check_annually(text: str, zone: str, faults: FaultList) -> None:
-    date, _, clock = text.partition("@")
-    month, _, day = date.partition("-")
-    good = _whole(month, most=12) and _whole(day, most=31) and bool(_CLOCK.match(clock))
-    if not good or int(day) > LAST_DAYS[int(month) - 1]:
-        faults.add("annually", "invalid-rule", f"{text[:40]!r} is not a date and a time; write 01-31@00:00")
-
-
-def _check_cron(text: str, zone: str, faults: FaultList) -> None:
+def _check_cron(text: str, faults: FaultList) -> None:
     if len(text) > LONGEST_CRON:
         faults.add("cron", "too-complex", f"the expression has {len(text)} characters; at most {LONGEST_CRON}")
         return
@@ -162,7 +164,7 @@ def _parses(expression: str) -> bool:
     return True
 
 
-def _check_every(text: str, zone: str, faults: FaultList) -> None:
+def _check_every(text: str, faults: FaultList) -> None:
     try:
         amount = milliseconds_of(text)
     except ValueError as error:
@@ -172,22 +174,6 @@ def _check_every(text: str, zone: str, faults: FaultList) -> None:
         faults.add("every", "too-frequent", f"{text[:40]!r} is shorter than {SHORTEST_MS // 1000} s")
     elif amount > LONGEST_MS:
         faults.add("every", "invalid-rule", f"{text[:40]!r} is longer than ten years")
-
-
-_CHECKS = {
-    RuleKind.AT: _check_at,
-    RuleKind.HOURLY: _check_hourly,
-    RuleKind.DAILY: _check_daily,
-    RuleKind.WEEKLY: _check_weekly,
-    RuleKind.MONTHLY: _check_monthly,
-    RuleKind.ANNUALLY: _check_annually,
-    RuleKind.CRON: _check_cron,
-    RuleKind.EVERY: _check_every,
-}
-
-
-def _whole(text: str, *, most: int) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= most
 
 
 def instant_of(text: str, zone: str) -> datetime | None:
