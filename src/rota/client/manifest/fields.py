@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from rota.client.manifest import stages
-from rota.client.manifest.stages import Stage
+from rota.client.manifest.scripts import Stage, stage_faults
 from rota.model import units
 from rota.model.artifact import digits_of, path_fault
 from rota.model.errors import Fault
@@ -252,7 +251,7 @@ NOTES: dict[str, Note] = {
     "stages": Note("The steps of a long task, run in this order: each has a name, and a command or a script. The "
                    "first that fails ends the attempt.", ([{"name": "fetch", "command": ["./fetch.sh"]},
                                           {"name": "train", "script": "python3 train.py\n"}],),
-                   faults=stages.faults_of),
+                   faults=stage_faults),
     "resume": Note("A retry begins at the stage that failed; the checkpoint records the finished stages.", (True,)),
     "path": Note("The absolute path of a script or program on the node.", ("/opt/jobs/nightly.sh",),
                  check=_absolute),
