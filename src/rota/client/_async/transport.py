@@ -11,20 +11,8 @@ import httpx
 from rota.client.calls.artifact_calls import PIECE_BYTES, Download, Upload
 from rota.client.calls.call import Answer, Call
 from rota.client.errors import Unreachable
+from rota.client.transport import http_rules as rules
 from rota.client.transport.awaiting import HttpClient, UploadStream, in_thread, sleep
-from rota.client.transport.http_rules import (
-    QUIET_STREAM_SECONDS,
-    Item,
-    Retries,
-    StreamReader,
-    accepted,
-    broken_off,
-    cut_short,
-    http_options,
-    request_for,
-    unreachable,
-    upload_request,
-)
 from rota.client.transport.profile import Profile
 from rota.model.answers.artifacts import ArtifactDocument
 
@@ -33,7 +21,7 @@ class AsyncTransport:
     def __init__(self, profile: Profile, retry_seconds: float) -> None:
         self._server = profile.server
         self._retry_seconds = retry_seconds
-        self._http = HttpClient(**http_options(profile))
+        self._http = HttpClient(**rules.http_options(profile))
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -43,11 +31,11 @@ class AsyncTransport:
 
     async def exchange(self, call: Call[Any]) -> bytes:
         """The body of a good answer, exactly as the server sent it."""
-        return await self._sent(call, lambda: request_for(self._http, call))
+        return await self._sent(call, lambda: rules.request_for(self._http, call))
 
     async def upload(self, upload: Upload) -> ArtifactDocument:
         def request() -> httpx.Request:
-            made = upload_request(self._http, upload)
+            made = rules.upload_request(self._http, upload)
             made.stream = UploadStream(upload)
             return made
 
@@ -55,7 +43,7 @@ class AsyncTransport:
 
     async def download(self, download: Download) -> None:
         """Returns when all bytes have come; a broken answer is resumed where it ended."""
-        retries = Retries(self._retry_seconds)
+        retries = rules.Retries(self._retry_seconds)
         while not download.complete:
             call = download.next_call()
             try:
@@ -63,21 +51,21 @@ class AsyncTransport:
                     async for piece in response.aiter_raw(PIECE_BYTES):
                         await in_thread(download.take, piece)
             except httpx.RemoteProtocolError:
-                await sleep(retries.pause(call, broken_off(self._server)))
+                await sleep(retries.pause(call, rules.broken_off(self._server)))
             except (httpx.TransportError, Unreachable) as error:
-                await sleep(retries.pause(call, unreachable(error, self._server)))
+                await sleep(retries.pause(call, rules.unreachable(error, self._server)))
         download.finish()
 
-    async def stream(self, reader: StreamReader[Item]) -> AsyncIterator[Item]:
+    async def stream(self, reader: rules.StreamReader[rules.Item]) -> AsyncIterator[rules.Item]:
         """The items of a log or an event stream as they come; a broken stream is resumed after the last whole item."""
-        retries = Retries(self._retry_seconds)
+        retries = rules.Retries(self._retry_seconds)
         while True:
             call = reader.next_call()
             try:
                 async with self._answer(call) as response:
                     try:
                         async for line in response.aiter_lines():
-                            retries = Retries(self._retry_seconds)
+                            retries = rules.Retries(self._retry_seconds)
                             item = reader.take(line)
                             if item is not None:
                                 yield item
@@ -86,30 +74,30 @@ class AsyncTransport:
                         if not reader.follow:
                             return
                     except httpx.ReadTimeout:
-                        retries = Retries(self._retry_seconds)  # the server had answered: silence is no failure
-                pause = retries.pause(call, cut_short(self._server))
+                        retries = rules.Retries(self._retry_seconds)  # the server had answered: silence is no failure
+                pause = retries.pause(call, rules.cut_short(self._server))
             except (httpx.TransportError, Unreachable) as error:
-                pause = retries.pause(call, unreachable(error, self._server))
+                pause = retries.pause(call, rules.unreachable(error, self._server))
             await sleep(pause)
 
     async def _sent(self, call: Call[Any], request: Callable[[], httpx.Request]) -> bytes:
         """Sends a new request for every try, until an answer has come."""
-        retries = Retries(self._retry_seconds)
+        retries = rules.Retries(self._retry_seconds)
         while True:
             try:
                 response = await self._http.send(request())
-                return accepted(response, response.content)
+                return rules.accepted(response, response.content)
             except (httpx.TransportError, Unreachable) as error:
-                pause = retries.pause(call, unreachable(error, self._server))
+                pause = retries.pause(call, rules.unreachable(error, self._server))
             await sleep(pause)
 
     @asynccontextmanager
     async def _answer(self, call: Call[Any]) -> AsyncIterator[httpx.Response]:
         """A good answer whose body is still to be read."""
-        response = await self._http.send(request_for(self._http, call, QUIET_STREAM_SECONDS), stream=True)
+        response = await self._http.send(rules.request_for(self._http, call, rules.QUIET_STREAM_SECONDS), stream=True)
         try:
             if not response.is_success:
-                accepted(response, await response.aread())
+                rules.accepted(response, await response.aread())
             yield response
         finally:
             await response.aclose()
