@@ -105,6 +105,16 @@ class TaskSpec(WorkOptions, total=False):
     command: Sequence[str] | None
 
 
+class EditOptions(TypedDict, total=False):
+    """The options of a waiting task that can be changed; those not named stay as they are."""
+
+    priority: int
+    lane: str
+    cap: Duration
+    tolerance: Duration
+    pool: str
+
+
 class TaskFilter(TypedDict, total=False):
     """Selects tasks, and a page of them. A field that is None or absent selects all."""
 

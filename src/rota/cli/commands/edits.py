@@ -13,9 +13,9 @@ from rota.cli.shell.connection import TaskId, TaskIds, connect, of_one_task
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import task_tables
 from rota.cli.tables.render import examples
-from rota.client.calls import edit_calls, graph_calls
+from rota.client.calls import conversations, graph_calls, task_calls
 from rota.client.calls.call import Call
-from rota.client.calls.edit_calls import HoldReport
+from rota.client.calls.task_calls import HoldReport
 from rota.client.errors import NotFound, Refused
 from rota.model.answers.graphs import GraphHeld
 from rota.model.answers.task_changes import HoldAnswer, RefusedTask
@@ -59,7 +59,7 @@ def edit(
     )
     checks.some("edit", changes, "thing to change")
     with connect() as client:
-        edited = client.converse(edit_calls.edited(task_id, changes, version))
+        edited = client.converse(conversations.edited(task_id, changes, version))
     output.result(output_format, msgspec.json.encode(edited), lambda: task_tables.edited(edited))
 
 
@@ -72,7 +72,7 @@ def hold(
 
     Exit 4 if one of them runs, has ended or is unknown.
     """
-    _many("held", edit_calls.hold_many(task_ids, reason), lambda graph: graph_calls.hold(graph, reason), output_format)
+    _many("held", task_calls.hold_many(task_ids, reason), lambda graph: graph_calls.hold(graph, reason), output_format)
 
 
 def release(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
@@ -80,7 +80,7 @@ def release(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
 
     Exit 4 if one of them has ended or is unknown.
     """
-    _many("released", edit_calls.release_many(task_ids), graph_calls.release, output_format)
+    _many("released", task_calls.release_many(task_ids), graph_calls.release, output_format)
 
 
 def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[GraphHeld]], output_format: Format) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from rota.cli.tables.progress_line import bar
 from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, span, table
-from rota.client.calls.edit_calls import HoldReport
+from rota.client.calls.task_calls import HoldReport
 from rota.model.answers import task_changes, tasks
 from rota.model.answers.dead_letters import DeadLetterDocument, DeadLetterPage, RequeueAnswer
 

@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Unpack
 
 from rota.client._async.sender import AsyncSender
-from rota.client.calls import conversations, edit_calls, task_calls, waiting_calls
-from rota.client.calls.edit_calls import EditOptions
+from rota.client.calls import conversations, task_calls, waiting_calls
 from rota.client.calls.outcomes import typed_result
-from rota.client.options import Duration, LogOptions
+from rota.client.options import Duration, EditOptions, LogOptions
 from rota.client.transport.log_reader import LogItem
 from rota.model.answers.task_changes import CancelAnswer, Extended, PauseAnswer
 from rota.model.answers.tasks import AttemptDocument, TaskDocument
@@ -85,15 +84,15 @@ class AsyncTaskHandle:
 
     async def edit(self, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
         """Changes priority, lane, cap, tolerance or pool while it waits; with `version`, only if it is still that."""
-        return await self._client.converse(edit_calls.edited(self.id, changes, version))
+        return await self._client.converse(conversations.edited(self.id, changes, version))
 
     async def hold(self, reason: str = "") -> PauseAnswer:
         """Holds a waiting task until it is released; `Refused` if it runs."""
-        return await self._client.perform(edit_calls.hold(self.id, reason))
+        return await self._client.perform(task_calls.hold(self.id, reason))
 
     async def release(self) -> PauseAnswer:
         """Releases it, if it was held."""
-        return await self._client.perform(edit_calls.release(self.id))
+        return await self._client.perform(task_calls.release(self.id))
 
     async def retry(self) -> AsyncTaskHandle:
         """Submits the same work as a new task; this one stays as it ended."""

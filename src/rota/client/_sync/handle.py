@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Unpack
 
 from rota.client._sync.sender import Sender
-from rota.client.calls import conversations, edit_calls, task_calls, waiting_calls
-from rota.client.calls.edit_calls import EditOptions
+from rota.client.calls import conversations, task_calls, waiting_calls
 from rota.client.calls.outcomes import typed_result
-from rota.client.options import Duration, LogOptions
+from rota.client.options import Duration, EditOptions, LogOptions
 from rota.client.transport.log_reader import LogItem
 from rota.model.answers.task_changes import CancelAnswer, Extended, PauseAnswer
 from rota.model.answers.tasks import AttemptDocument, TaskDocument
@@ -86,15 +85,15 @@ class TaskHandle:
 
     def edit(self, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
         """Changes priority, lane, cap, tolerance or pool while it waits; with `version`, only if it is still that."""
-        return self._client.converse(edit_calls.edited(self.id, changes, version))
+        return self._client.converse(conversations.edited(self.id, changes, version))
 
     def hold(self, reason: str = "") -> PauseAnswer:
         """Holds a waiting task until it is released; `Refused` if it runs."""
-        return self._client.perform(edit_calls.hold(self.id, reason))
+        return self._client.perform(task_calls.hold(self.id, reason))
 
     def release(self) -> PauseAnswer:
         """Releases it, if it was held."""
-        return self._client.perform(edit_calls.release(self.id))
+        return self._client.perform(task_calls.release(self.id))
 
     def retry(self) -> TaskHandle:
         """Submits the same work as a new task; this one stays as it ended."""

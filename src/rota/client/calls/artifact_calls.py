@@ -31,11 +31,11 @@ def artifacts(*, limit: int | None = None, cursor: str | None = None) -> Call[Ar
 
 def artifact(reference: str) -> Call[ArtifactDocument]:
     """By its digest, or the first eight or more digits."""
-    return get(f"/v1/artifacts/{_reference(reference)}", ArtifactDocument)
+    return get(f"/v1/artifacts/{quote(reference, safe=':')}", ArtifactDocument)
 
 
 def remove_artifact(reference: str) -> Call[None]:
-    return delete(f"/v1/artifacts/{_reference(reference)}")
+    return delete(f"/v1/artifacts/{quote(reference, safe=':')}")
 
 
 class Upload:
@@ -128,7 +128,3 @@ def _size_of(source: Source) -> int | None:
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise RotaError(f"{os.fspath(source)} is not a regular file; open it and pass the open file")
     return status.st_size
-
-
-def _reference(reference: str) -> str:
-    return quote(reference, safe=":")

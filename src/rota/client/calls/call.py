@@ -41,14 +41,21 @@ class Call(Generic[Answer]):
             raise ServerFault(f"the answer to {self.method} {self.path} cannot be read: {error}") from None
 
 
-def get(path: str, answer: type[Answer], query: Mapping[str, object] | None = None) -> Call[Answer]:
+def get(
+    path: str, answer: type[Answer], query: Mapping[str, object] | None = None, *, wait_seconds: float = 0.0
+) -> Call[Answer]:
     """A plain read."""
-    return Call("GET", path, reader(answer), query=query_of(query or {}), repeatable=True)
+    chosen = query_of(query or {})
+    return Call("GET", path, reader(answer), query=chosen, repeatable=True, wait_seconds=wait_seconds)
 
 
-def post(path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False) -> Call[Answer]:
+def post(
+    path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False, key: str | None = None
+) -> Call[Answer]:
+    """`key`: an idempotency key, under which the request may be repeated."""
     encoded = None if body is None else msgspec.json.encode(body)
-    return Call("POST", path, reader(answer), body=encoded, repeatable=repeatable)
+    repeatable = repeatable or key is not None
+    return Call("POST", path, reader(answer), body=encoded, idempotency_key=key, repeatable=repeatable)
 
 
 def put(path: str, answer: type[Answer], body: object) -> Call[Answer]:

@@ -1,4 +1,4 @@
-"""Operations that take more than one request: waiting, gathering, batches.
+"""Operations that take more than one request: waiting, gathering, batches, edits.
 
 Each conversation is a generator that yields calls and receives their answers; both clients drive it with `converse`.
 The clock is an argument.
@@ -7,7 +7,7 @@ The clock is an argument.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from rota.client.calls import task_calls
@@ -76,6 +76,13 @@ def submit_many(specs: Sequence[TaskSpec], fresh_key: Callable[[], str | None]) 
         answer = yield from ask(task_calls.submit_batch(specs[start : start + MAX_BATCH], fresh_key()))
         ids += answer.ids
     return tuple(ids)
+
+
+def edited(task_id: int, changes: Mapping[str, Any], version: int | None) -> Conversation[TaskDocument]:
+    """The edit of a given version; None: of the current one."""
+    if version is None:
+        version = (yield from ask(task_calls.task(task_id))).version
+    return (yield from ask(task_calls.edit(task_id, changes, version or 0)))
 
 
 def _until(timeout_seconds: float | None, clock: Clock) -> float:

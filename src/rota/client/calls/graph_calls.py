@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-import msgspec
-
-from rota.client.calls.call import Call, get, post, reader
+from rota.client.calls.call import Call, get, post
 from rota.client.calls.conversations import Clock, Conversation, ask, wait_for_all
 from rota.model.answers.graphs import GraphAgain, GraphCancelled, GraphDocument, GraphHeld, GraphPage, SubmittedGraph
 from rota.model.answers.tasks import EndedTask
@@ -15,14 +13,7 @@ from rota.model.request.task_request import GraphRequest, TaskRequest
 
 
 def submit(name: str, tasks: Sequence[TaskRequest], fresh_key: str | None) -> Call[SubmittedGraph]:
-    return Call(
-        "POST",
-        "/v1/graphs",
-        reader(SubmittedGraph),
-        body=msgspec.json.encode(GraphRequest(name=name, tasks=list(tasks))),
-        idempotency_key=fresh_key,
-        repeatable=fresh_key is not None,
-    )
+    return post("/v1/graphs", SubmittedGraph, GraphRequest(name=name, tasks=list(tasks)), key=fresh_key)
 
 
 class GraphFilter(TypedDict, total=False):

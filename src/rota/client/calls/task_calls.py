@@ -1,22 +1,30 @@
-"""The requests about tasks: submit, read, wait, cancel, extend, pause, retry.
+"""The requests about tasks: submit, read, wait, cancel, extend, pause, retry, edit, hold.
 
 Each function returns a `Call`. Nothing here connects, waits or reads a clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Unpack
 
 import msgspec
 
-from rota.client.calls.call import Call, get, post, query_of, reader
+from rota.client.calls.call import Call, get, patch, post, query_of
 from rota.client.options import Duration, LogOptions, TaskFilter, TaskSpec, check_names, plain_duration, request_of
 from rota.model.answers import tasks as answers
-from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, Extended, PauseAnswer, Retried
+from rota.model.answers.graphs import GraphHeld
+from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, Extended, HoldAnswer, PauseAnswer, Retried
 from rota.model.request.task_request import BatchRequest, TaskRequest
 
 LONGEST_WAIT_SECONDS = 30.0  # the server's limit for one waiting request
+
+
+class HoldReport(HoldAnswer, frozen=True, kw_only=True):
+    """A hold or release of ids among which are graphs, each with its own answer."""
+
+    graphs: list[GraphHeld] = []  # noqa: RUF012 -- msgspec copies it
 
 
 # --- submitting
@@ -28,16 +36,9 @@ def submit(spec: TaskSpec, fresh_key: str | None) -> Call[answers.Submitted]:
 
 
 def submit_request(request: TaskRequest, fresh_key: str | None) -> Call[answers.Submitted]:
-    key = request.idempotency_key or fresh_key
-    return Call(
-        "POST",
-        "/v1/tasks",
-        reader(answers.Submitted),
-        body=msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None)),
-        idempotency_key=key,
-        repeatable=key is not None,
-        joins=True,
-    )
+    body = msgspec.structs.replace(request, idempotency_key=None)
+    call = post("/v1/tasks", answers.Submitted, body, key=request.idempotency_key or fresh_key)
+    return replace(call, joins=True)
 
 
 def submit_batch(specs: Sequence[TaskSpec], fresh_key: str | None) -> Call[answers.SubmittedBatch]:
@@ -46,15 +47,8 @@ def submit_batch(specs: Sequence[TaskSpec], fresh_key: str | None) -> Call[answe
 
 
 def submit_requests(requests: Sequence[TaskRequest], fresh_key: str | None) -> Call[answers.SubmittedBatch]:
-    return Call(
-        "POST",
-        "/v1/tasks/batch",
-        reader(answers.SubmittedBatch),
-        body=msgspec.json.encode(BatchRequest(tasks=list(requests))),
-        idempotency_key=fresh_key,
-        repeatable=fresh_key is not None,
-        joins=True,
-    )
+    call = post("/v1/tasks/batch", answers.SubmittedBatch, BatchRequest(tasks=list(requests)), key=fresh_key)
+    return replace(call, joins=True)
 
 
 # --- reading
@@ -66,26 +60,13 @@ def task(task_id: int) -> Call[answers.TaskDocument]:
 
 def task_when_ended(task_id: int, wait_seconds: float) -> Call[answers.TaskDocument]:
     wait = min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS)
-    return Call(
-        "GET",
-        f"/v1/tasks/{task_id}",
-        reader(answers.TaskDocument),
-        query={"wait": f"{wait:.3f}"},
-        repeatable=True,
-        wait_seconds=wait,
-    )
+    return get(f"/v1/tasks/{task_id}", answers.TaskDocument, {"wait": f"{wait:.3f}"}, wait_seconds=wait)
 
 
 def wait_for(task_ids: Sequence[int], wait_seconds: float) -> Call[answers.WaitAnswer]:
     wait = round(min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS), 3)
-    return Call(
-        "POST",
-        "/v1/tasks/wait",
-        reader(answers.WaitAnswer),
-        body=msgspec.json.encode({"ids": list(task_ids), "timeout": wait}),
-        repeatable=True,
-        wait_seconds=wait,
-    )
+    call = post("/v1/tasks/wait", answers.WaitAnswer, {"ids": list(task_ids), "timeout": wait}, repeatable=True)
+    return replace(call, wait_seconds=wait)
 
 
 def tasks(*, fold_arrays: bool = False, **filters: Unpack[TaskFilter]) -> Call[answers.TaskPage]:
@@ -136,3 +117,26 @@ def resume(task_id: int) -> Call[PauseAnswer]:
 
 def retry(task_id: int) -> Call[Retried]:
     return post(f"/v1/tasks/{task_id}/retry", Retried)
+
+
+def edit(task_id: int, changes: Mapping[str, Any], version: int) -> Call[answers.TaskDocument]:
+    body = {name: plain_duration(value) for name, value in changes.items()}
+    call = patch(f"/v1/tasks/{task_id}", answers.TaskDocument, body)
+    # Not repeatable: the first one changes the version.
+    return replace(call, headers={"if-match": str(version)}, repeatable=False)
+
+
+def hold(task_id: int, reason: str = "") -> Call[PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/hold", PauseAnswer, {"reason": reason}, repeatable=True)
+
+
+def release(task_id: int) -> Call[PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/release", PauseAnswer, repeatable=True)
+
+
+def hold_many(task_ids: Sequence[int], reason: str = "") -> Call[HoldAnswer]:
+    return post("/v1/tasks/hold", HoldAnswer, {"ids": list(task_ids), "reason": reason}, repeatable=True)
+
+
+def release_many(task_ids: Sequence[int]) -> Call[HoldAnswer]:
+    return post("/v1/tasks/release", HoldAnswer, {"ids": list(task_ids)}, repeatable=True)
