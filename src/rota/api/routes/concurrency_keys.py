@@ -10,7 +10,7 @@ from rota.api.answers import answer
 from rota.api.described import LIMIT, described, read_query
 from rota.api.requests import limit_of, read_json
 from rota.api.services import authorise
-from rota.model.answers.concurrency_keys import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
+from rota.model.answers.waiting import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
 from rota.model.errors import FaultList, invalid
 from rota.model.request.rules import amount_of, check_concurrency_key
 from rota.model.tenant import Scope

@@ -15,7 +15,7 @@ from rota.api.requests import read_json
 from rota.api.services import Services, services
 from rota.cluster.hints import Hint
 from rota.dispatch.leader import PoolLeader
-from rota.model.answers.health import Health, Readiness
+from rota.model.answers.cluster import Health, Readiness
 from rota.model.errors import Problem, unavailable
 from rota.observe.metrics import NodeFigures, PoolFigures, ResourceFigures
 from rota.store.reading import check_reachable, table_sizes

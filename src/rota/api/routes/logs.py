@@ -16,7 +16,7 @@ from rota.api.described import PLAIN_TEXT, TRUTH, WHEN, Media, Parameter, descri
 from rota.api.requests import task_id, truth_of, when_of, whole_number
 from rota.api.services import Services, authorise
 from rota.model.answers.fields import only
-from rota.model.answers.logs import LogLine
+from rota.model.answers.tasks import LogLine
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope

@@ -13,7 +13,7 @@ from rota.api.audited import audit
 from rota.api.described import described, read_query
 from rota.api.requests import read_json
 from rota.api.services import authorise
-from rota.model.answers.retention import RetentionDocument
+from rota.model.answers.catalogue import RetentionDocument
 from rota.model.catalogue import MOST_DAYS
 from rota.model.errors import FaultList, invalid
 from rota.model.tenant import Scope

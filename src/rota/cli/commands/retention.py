@@ -11,7 +11,7 @@ from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables.render import examples, facts
 from rota.client.calls import catalogue_calls
-from rota.model.answers.retention import RetentionDocument
+from rota.model.answers.catalogue import RetentionDocument
 
 _Days = Annotated[str | None, typer.Option(metavar="DAYS|none", help="Days after the end; none keeps forever.")]
 

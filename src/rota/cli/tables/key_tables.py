@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.cli.tables.render import NOTHING, exact, facts, table
-from rota.model.answers.concurrency_keys import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
+from rota.model.answers.waiting import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
 
 
 def keys(answer: ConcurrencyKeyList) -> str:

@@ -20,24 +20,16 @@ from rota.client._sync.schedules import Schedules
 from rota.client._sync.secrets import Secrets
 from rota.client._sync.transport import Transport
 from rota.client._sync.webhooks import Webhooks
-from rota.client.calls import (
-    cluster_calls,
-    conversations,
-    dead_letter_calls,
-    edit_calls,
-    manifest_calls,
-    task_calls,
-    waiting_calls,
-)
+from rota.client.calls import cluster_calls, conversations, dead_letter_calls, manifest_calls, task_calls, waiting_calls
 from rota.client.calls.call import Answer, Call
 from rota.client.calls.conversations import Conversation
 from rota.client.calls.dead_letter_calls import DeadFilter
-from rota.client.calls.edit_calls import EditOptions
 from rota.client.calls.outcomes import failure_of, typed_result
 from rota.client.errors import Refused
 from rota.client.manifest.load import load_manifest
 from rota.client.options import (
     Duration,
+    EditOptions,
     EventOptions,
     HasId,
     LogOptions,
@@ -55,13 +47,12 @@ from rota.client.transport.event_reader import EventReader
 from rota.client.transport.log_reader import LogItem, LogReader
 from rota.client.transport.profile import resolve
 from rota.model.answers.cluster import Me, NodeDocument
-from rota.model.answers.concurrency_keys import ConcurrencyKeyDocument, CooledKey
 from rota.model.answers.dead_letters import DeadCount, DeadLetterDocument, DeadLetterPage, DiscardAnswer, RequeueAnswer
 from rota.model.answers.events import EventDocument
 from rota.model.answers.schedules import ScheduleDocument
 from rota.model.answers.task_changes import CancelManyAnswer, HoldAnswer
 from rota.model.answers.tasks import AttemptDocument, TaskDocument, TaskPage
-from rota.model.answers.waiting import PreviewDocument, TaskExplanation
+from rota.model.answers.waiting import ConcurrencyKeyDocument, CooledKey, PreviewDocument, TaskExplanation
 
 Value = TypeVar("Value")
 
@@ -247,17 +238,17 @@ class Client:
 
         With `version` (of the document that you read), only if the task has not changed since.
         """
-        return self.converse(edit_calls.edited(task_id, changes, version))
+        return self.converse(conversations.edited(task_id, changes, version))
 
     def hold(self, task_ids: int | Iterable[int], reason: str = "") -> HoldAnswer:
         """Holds waiting tasks until they are released; the answer lists running ones as refused."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
-        return self.perform(edit_calls.hold_many(ids, reason))
+        return self.perform(task_calls.hold_many(ids, reason))
 
     def release(self, task_ids: int | Iterable[int]) -> HoldAnswer:
         """Releases held tasks."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
-        return self.perform(edit_calls.release_many(ids))
+        return self.perform(task_calls.release_many(ids))
 
     def once(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rota.client.calls.call import Call, delete, get, patch, post, put, segment
 from rota.model.answers import catalogue as documents
-from rota.model.answers.retention import RetentionDocument
+from rota.model.answers.catalogue import RetentionDocument
 
 Changes = Mapping[str, object]  # fields that are not named stay as they are
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.client.calls.call import Call, get, post, segment
 from rota.client.options import TaskSpec, request_of
 from rota.model.answers import waiting as documents
-from rota.model.answers.concurrency_keys import ConcurrencyKeyList, CooledKey
+from rota.model.answers.waiting import ConcurrencyKeyList, CooledKey
 from rota.model.request.task_request import BatchRequest, TaskRequest
 
 

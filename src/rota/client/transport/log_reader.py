@@ -17,7 +17,7 @@ from rota.client.calls import task_calls
 from rota.client.calls.call import Call
 from rota.client.errors import ServerFault
 from rota.client.options import LogOptions, check_names
-from rota.model.answers.logs import LogLine
+from rota.model.answers.tasks import LogLine
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Definitions by operators: tiers, categories, lanes, pools."""
+"""Definitions by operators: tiers, categories, lanes, pools, retention."""
 
 from __future__ import annotations
 
@@ -72,3 +72,12 @@ class PoolList(msgspec.Struct, frozen=True, kw_only=True):
     """All pools."""
 
     pools: list[PoolDocument]
+
+
+class RetentionDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Days after the end; null: for ever."""
+
+    tasks_days: int | None = None
+    logs_days: int | None = None
+    events_days: int | None = None
+    deliveries_days: int | None = None

@@ -1,4 +1,4 @@
-"""The cluster and its users: plans, nodes, server nodes, tenants, tokens."""
+"""The cluster and its users: plans, nodes, server nodes and their health, tenants, tokens."""
 
 from __future__ import annotations
 
@@ -137,3 +137,16 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str = ""
     user: str = ""
     role: str = ""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """This process answers."""
+
+    status: str = "ok"
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """This server node can admit tasks; `leads` are the pools that it decides for."""
+
+    status: str = "ready"
+    leads: list[str] = []
