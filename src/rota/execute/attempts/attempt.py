@@ -31,56 +31,34 @@ class Phase(enum.Enum):
     ENDED = 3
 
 
-class Attempt:
-    __slots__ = (
-        "call",
-        "calls_per_grant",
-        "damaged",
-        "devices",
-        "fence_ms",
-        "fetch_seconds",
-        "gpus",
-        "grant",
-        "is_sequential",
-        "key",
-        "mean_run_us",
-        "notes",
-        "number",
-        "passed_over",
-        "phase",
-        "ports",
-        "returns",
-        "run",
-        "shape",
-        "stopping",
-        "stopping_order",
-        "terms",
-    )
+class Attempt(msgspec.Struct, eq=False):
+    run: Run
+    shape: bytes  # the encoded grant and the sharing mark: attempts of equal shape are interchangeable
+    grant: Resources
+    terms: SharingTerms = PLAIN
+    key: Key = (0, 0)  # the run's, like the fence
+    fence_ms: int = 0
+    fetch_seconds: float = 0.0  # part of its cap, used while its package was fetched
+    number: int = 0  # order of arrival
+    notes: list[str] = []  # sentences for its output, written before it started
+    damaged: list[int] = []  # numbers of checkpoints of its task that were found damaged
+    call: int = 0  # its number in its warm child
+    passed_over: int = 0
+    calls_per_grant: int = 1  # how many calls of its function may share one grant, as far as known
+    is_sequential: bool = False  # an async function that can't share its child
+    returns: int = 0  # how often a child gave it back because its code had changed
+    phase: Phase = Phase.WAITING
+    stopping: Outcome | None = None  # why the agent is ending it; None: it is not
+    stopping_order: str = ""  # the leader's reason, if the leader asked for it
+    mean_run_us: float = 0.0
+    ports: tuple[int, ...] = ()  # reserved for it while it runs
+    gpus: tuple[int, ...] = ()  # devices it may use, whole or in part
+    devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # devices of other kinds, never shared
 
-    def __init__(self, run: Run, shape: bytes, grant: Resources, terms: SharingTerms = PLAIN) -> None:
-        self.run = run
-        self.key: Key = (run.task, run.attempt)
-        # The encoded grant and the sharing mark: attempts of equal shape are interchangeable.
-        self.shape = shape + terms.mark if terms.mark else shape
-        self.terms = terms
-        self.grant = grant
-        self.fence_ms = run.fence_ms
-        self.fetch_seconds = 0.0  # part of its cap, used while its package was fetched
-        self.number = 0  # order of arrival
-        self.notes: list[str] = []  # sentences for its output, written before it started
-        self.damaged: list[int] = []  # numbers of checkpoints of its task that were found damaged
-        self.call = 0  # its number in its warm child
-        self.passed_over = 0
-        self.calls_per_grant = 1  # how many calls of its function may share one grant, as far as known
-        self.is_sequential = False  # an async function that can't share its child
-        self.returns = 0  # how often a child gave it back because its code had changed
-        self.phase = Phase.WAITING
-        self.stopping: Outcome | None = None  # why the agent is ending it; None: it is not
-        self.stopping_order = ""  # the leader's reason, if the leader asked for it
-        self.mean_run_us = 0.0
-        self.ports: tuple[int, ...] = ()  # reserved for it while it runs
-        self.gpus: tuple[int, ...] = ()  # devices it may use, whole or in part
-        self.devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # devices of other kinds, never shared
+    def __post_init__(self) -> None:
+        self.key = (self.run.task, self.run.attempt)
+        self.fence_ms = self.run.fence_ms
+        self.shape += self.terms.mark
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):

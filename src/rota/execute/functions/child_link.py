@@ -35,40 +35,6 @@ class Owner(Protocol):
 
 
 class WarmChild:
-    __slots__ = (
-        "_dup",
-        "_go_ahead",
-        "_owner",
-        "_pipes",
-        "_progress_board",
-        "_socket",
-        "answered",
-        "broken",
-        "calls_made",
-        "capture",
-        "cpu_us",
-        "end",
-        "expected_us",
-        "failure",
-        "fence_ms",
-        "front_since",
-        "grown_bytes",
-        "idle_since",
-        "is_leaving",
-        "is_outdated",
-        "is_ready",
-        "kill_timer",
-        "limit_orders",
-        "limits",
-        "number",
-        "process_key",
-        "questions",
-        "sent",
-        "waiting",
-        "watching",
-        "written_bytes",
-    )
-
     def __init__(self, owner: Owner, flow: Flow, loop: asyncio.AbstractEventLoop, process_key: ProcessKey) -> None:
         self._owner = owner
         self._socket, theirs = packets.pair()

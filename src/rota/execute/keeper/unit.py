@@ -51,34 +51,6 @@ class UnitContainer:
 
 
 class Unit:
-    __slots__ = (
-        "checkpoint",
-        "confined",
-        "container",
-        "disk_bytes",
-        "ended_at",
-        "fence_ms",
-        "fenced",
-        "folder",
-        "is_counted_last",
-        "is_plain",
-        "keeps_folder",
-        "late",
-        "leaf",
-        "left",
-        "limits",
-        "main",
-        "number",
-        "over",
-        "peak_bytes",
-        "script",
-        "signalled",
-        "sole_owner",
-        "started_at",
-        "usage",
-        "written_bytes",
-    )
-
     def __init__(self, number: int, folder: str, fence_ms: int) -> None:
         self.number = number
         self.folder = folder

@@ -14,6 +14,8 @@ import fcntl
 import os
 from collections.abc import Callable
 
+import msgspec
+
 from rota.execute.logs.spill import Extent
 from rota.execute.messages.masking import StreamMasks
 from rota.wire import LogChunk
@@ -29,54 +31,34 @@ _BIG_PIPE_BYTES = 1024 * 1024
 _SCRATCH = bytearray(_BIG_PIPE_BYTES)
 
 
-class Unsent:
+class Unsent(msgspec.Struct, eq=False):
     """A chunk that no server has stored yet: in memory, or (`data` is None) on this node's disk."""
 
-    __slots__ = ("data", "extent", "seq", "size", "stream")
-
-    def __init__(self, seq: int, stream: int, data: bytes) -> None:
-        self.seq = seq
-        self.stream = stream
-        self.data: bytes | None = data
-        self.size = len(data)
-        self.extent: Extent | None = None
+    seq: int
+    stream: int
+    data: bytes | None
+    size: int
+    extent: Extent | None = None
 
 
-class Capture:
+class Capture(msgspec.Struct, eq=False):
     """The output of one attempt.
 
     `pending` is kept but not yet handed out; `unstored` is handed out but not yet durable.
     """
 
-    __slots__ = (
-        "attempt",
-        "dropped_bytes",
-        "error_tail",
-        "kept_bytes",
-        "limit_bytes",
-        "lost_bytes",
-        "masks",
-        "pending",
-        "pending_bytes",
-        "seq",
-        "task",
-        "unstored",
-    )
-
-    def __init__(self, task: int, attempt: int, limit_bytes: int, masks: StreamMasks | None = None) -> None:
-        self.task = task
-        self.attempt = attempt
-        self.limit_bytes = limit_bytes
-        self.masks = masks  # None: no secrets
-        # the end of standard error, for a caller that sets it to b"" at the beginning
-        self.error_tail: bytes | None = None
-        self.kept_bytes = 0
-        self.dropped_bytes = 0
-        self.lost_bytes = 0  # part of the dropped bytes that no line has reported yet
-        self.seq = 0
-        self.pending: list[tuple[int, bytearray]] = []
-        self.pending_bytes = 0
-        self.unstored: dict[int, Unsent] = {}
+    task: int
+    attempt: int
+    limit_bytes: int
+    masks: StreamMasks | None = None  # None: no secrets
+    error_tail: bytes | None = None  # the end of standard error, for a caller that sets it to b"" at the beginning
+    kept_bytes: int = 0
+    dropped_bytes: int = 0
+    lost_bytes: int = 0  # part of the dropped bytes that no line has reported yet
+    seq: int = 0
+    pending: list[tuple[int, bytearray]] = []
+    pending_bytes: int = 0
+    unstored: dict[int, Unsent] = {}
 
     @property
     def is_full(self) -> bool:
@@ -139,7 +121,7 @@ class Capture:
         """Everything pending, numbered on from what was handed out before."""
         chunks = []
         for stream, data in self.pending:
-            chunks.append(Unsent(self.seq, stream, bytes(data)))
+            chunks.append(Unsent(self.seq, stream, bytes(data), len(data)))
             self.seq += 1
         self.pending.clear()
         self.pending_bytes = 0

@@ -301,23 +301,6 @@ class ProcessRunner:
 class ProcessUnit:
     """One process attempt between the order to the keeper and the keeper's report."""
 
-    __slots__ = (
-        "_began_at",
-        "_cap",
-        "_capture",
-        "_is_over",
-        "_pipes",
-        "_program",
-        "_runner",
-        "attempt",
-        "folder",
-        "has_ended",
-        "image",
-        "is_grown",
-        "number",
-        "outputs",
-    )
-
     def __init__(
         self, runner: ProcessRunner, attempt: Attempt, pipes: OutputPipes, order: Spawn, outputs: list[str]
     ) -> None:
