@@ -38,6 +38,7 @@ class Attempt(msgspec.Struct, eq=False):
     terms: SharingTerms = PLAIN
     key: Key = (0, 0)  # the run's, like the fence
     fence_ms: int = 0
+    began_at: float = 0.0  # when its child got the call
     fetch_seconds: float = 0.0  # part of its cap, used while its package was fetched
     number: int = 0  # order of arrival
     notes: list[str] = []  # sentences for its output, written before it started

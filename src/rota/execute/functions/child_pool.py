@@ -78,7 +78,7 @@ class ChildPool:
         questions: QuestionServer | None,
         kill_grace_seconds: float,
         keep_idle: int,
-        module: str = "rota.execute.child.main",
+        module: str,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._owner = owner

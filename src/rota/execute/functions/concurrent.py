@@ -8,29 +8,16 @@ several, none is blamed and each is retried alone (`RunAlone` in `ends.py`).
 
 from __future__ import annotations
 
-import asyncio
-from typing import Protocol
-
 import msgspec
 
-from rota.execute.attempts.attempt import Attempt, Finish, Phase, stopped
-from rota.execute.attempts.full_disk import FullDisk
+from rota.execute.attempts.attempt import Attempt, Finish, stopped
 from rota.execute.attempts.sharing import ProcessKey
-from rota.execute.attempts.workbench import Workbench
 from rota.execute.functions.child_link import WarmChild
-from rota.execute.functions.child_pool import ChildPool, ChildSettings
-from rota.execute.functions.ends import (
-    RunAlone,
-    answered,
-    crash,
-    is_excusable,
-    unless_disk_is_full,
-    was_kept_from_running,
-)
-from rota.execute.functions.questions import QuestionServer
+from rota.execute.functions.ends import answered, crash, is_excusable, unless_disk_is_full, was_kept_from_running
 from rota.execute.functions.replies import BadReply
-from rota.execute.keeper_link import End, KeeperLink
-from rota.execute.logs.capture import Capture, Flow
+from rota.execute.functions.warm_calls import START_SECONDS, CallParts, WarmCalls
+from rota.execute.keeper_link import End
+from rota.execute.logs.capture import Capture
 from rota.execute.messages import calls
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
@@ -41,52 +28,14 @@ _PER_CPU = 32
 _MOST_CALLS_PER_GRANT = 256
 _LEAST_PROCESSES = _MOST_CALLS_PER_GRANT + 64  # each call has a thread, and threads count as processes
 _TICK_SECONDS = 0.05
-_START_SECONDS = 60.0
 _MOST_KNOWN = 10_000
 
 
-class Bounds(Protocol):
-    log_limit_bytes: int
-    result_limit_bytes: int
-
-
-class ConcurrentCalls:
-    def __init__(
-        self,
-        *,
-        bench: Workbench,
-        link: KeeperLink,
-        flow: Flow,
-        child_settings: ChildSettings,
-        bounds: Bounds,
-        questions: QuestionServer | None,
-        kill_grace_seconds: float,
-        run_alone: RunAlone,
-        full_disk: FullDisk,
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._run_alone = run_alone
-        self._full_disk = full_disk
-        self._bench = bench
-        self._link = link
-        self._flow = flow
-        self._bounds = bounds
-        self._kill_grace_seconds = kill_grace_seconds
-        self.child_pool = ChildPool(
-            owner=self,
-            link=link,
-            flow=flow,
-            child_settings=child_settings,
-            questions=questions,
-            kill_grace_seconds=kill_grace_seconds,
-            keep_idle=1,
-            module=MODULE,
-        )
-        self._busy: dict[WarmChild, Resources] = {}
-        self._child_of: dict[Attempt, WarmChild] = {}
-        self._began: dict[Attempt, float] = {}
+class ConcurrentCalls(WarmCalls):
+    def __init__(self, parts: CallParts) -> None:
+        super().__init__(parts, module=MODULE, keep_idle=1, tick_seconds=_TICK_SECONDS)
+        self._flow = parts.flow
         self._known: dict[tuple[ProcessKey, str], None] = {}  # functions that are async, as far as known
-        self._tick_timer: asyncio.TimerHandle | None = None
 
     def learn(self, attempt: Attempt) -> None:
         """Its function is async: the leader will send more of its calls at once."""
@@ -108,34 +57,6 @@ class ConcurrentCalls:
     def has(self, attempt: Attempt) -> bool:
         return attempt in self._child_of
 
-    def start(self, attempt: Attempt) -> None:
-        child = self.child_pool.take(attempt)
-        self._busy[child] = attempt.grant
-        self._child_of[attempt] = child
-        self._began[attempt] = child.front_since = self._loop.time()
-        if child.limit_orders:
-            child.waiting = attempt
-        else:
-            self._put(child, attempt)
-        if self._tick_timer is None:
-            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-
-    def top_up(self) -> None:
-        for child in list(self._busy):
-            self._top_up(child)
-
-    def recall(self, attempt: Attempt) -> bool:
-        """Takes back a call that its child has not read; False if it runs."""
-        child = self._child_of[attempt]
-        if child.waiting is attempt:
-            child.waiting = None
-            self._return([attempt])
-        else:
-            self._return(child.take_back())
-        if not child.sent and child in self._busy:
-            self._park_and_free(child)
-        return attempt.phase is Phase.WAITING
-
     def stop(self, attempt: Attempt) -> None:
         child = self._child_of[attempt]
         if child.is_ready and child.tell(calls.CANCEL + attempt.call.to_bytes(8, "big")):
@@ -143,24 +64,7 @@ class ConcurrentCalls:
         else:
             self.kill(attempt)
 
-    def kill(self, attempt: Attempt) -> None:
-        child = self._child_of.get(attempt)
-        if child is not None:
-            child.is_leaving = True
-            self._link.kill(child.number)
-
     # ---- children --------------------------------------------------------------------------------------------------
-
-    def child_limited(self, child: WarmChild, *, took: bool) -> None:
-        attempt, child.waiting = child.waiting, None
-        if attempt is None:
-            return
-        if not took:
-            grant = self._busy.pop(child)
-            self.child_pool.dismiss(child)
-            child = self._child_of[attempt] = self.child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
-            self._busy[child] = grant
-        self._put(child, attempt)
 
     def child_over(self, child: WarmChild, end: End) -> None:
         self._read(child, is_dead=True)
@@ -180,15 +84,12 @@ class ConcurrentCalls:
                     finish = msgspec.structs.replace(finish, cpu_ms=0, written_bytes=0)
                 finish = unless_disk_is_full(self._full_disk, attempt, end, finish)
             self._finish(attempt, finish)
-        self.child_pool.gone(child, end)
-        grant = self._busy.pop(child, None)
-        if grant is not None:
-            self._bench.slot_free(grant)
+        self._gone(child, end)
 
     # ---- calls -----------------------------------------------------------------------------------------------------
 
     def _put(self, child: WarmChild, attempt: Attempt) -> bool:
-        self._began[attempt] = self._loop.time()
+        attempt.began_at = self._loop.time()
         if not child.put(attempt, self._bounds.result_limit_bytes):
             return False
         self._child_of[attempt] = child
@@ -252,9 +153,8 @@ class ConcurrentCalls:
                 )
             self._finish(attempt, finish)
         elif reply.sequential or reply.stale:
-            attempt.is_sequential = (
-                True  # an ordinary child is always right for it, and bounds how often it is given back
-            )
+            # An ordinary child is always right for it, and bounds how often it is given back.
+            attempt.is_sequential = True
             if reply.stale:
                 self.child_pool.reload(child.process_key)
             self._return([attempt])
@@ -263,7 +163,7 @@ class ConcurrentCalls:
             self._finish(attempt, finish if reply.failure is None else self._full_disk.judge(attempt, finish))
 
     def _elapsed_us(self, attempt: Attempt) -> int:
-        return max(0, int((self._loop.time() - self._began[attempt]) * 1e6))
+        return max(0, int((self._loop.time() - attempt.began_at) * 1e6))
 
     def _capture(self, attempt: Attempt, reply: calls.Reply) -> Capture | None:
         if not reply.output:
@@ -279,41 +179,21 @@ class ConcurrentCalls:
     def _ready(self, child: WarmChild, reply: calls.Reply) -> None:
         self.child_pool.started(child, reply.failure)
         if child.is_ready:  # start-up time does not count against their caps
-            self._began |= dict.fromkeys(child.sent, self._loop.time())
+            for attempt in child.sent:
+                attempt.began_at = self._loop.time()
 
-    def _return(self, unbegun: list[Attempt]) -> None:
-        for attempt in unbegun:
-            del self._child_of[attempt], self._began[attempt]
-        if unbegun:
-            self._bench.put_back(unbegun)
+    def _isolate(self, child: WarmChild) -> None:
+        self._return(child.take_back())
 
-    def _finish(self, attempt: Attempt, finish: Finish) -> None:
-        del self._child_of[attempt], self._began[attempt]
-        self._bench.finished(attempt, finish)
-
-    def _park_and_free(self, child: WarmChild) -> None:
-        grant = self._busy.pop(child)
-        if not child.is_leaving:
-            self.child_pool.park(child)
-        self._bench.slot_free(grant)
-
-    def _tick(self) -> None:
-        now = self._loop.time()
-        for attempt, began in list(self._began.items()):
-            child = self._child_of[attempt]
+    def _check(self, now: float) -> None:
+        for attempt, child in list(self._child_of.items()):
+            cap_ms, began_at = attempt.run.cap_ms, attempt.began_at
             if not child.is_ready:
-                if now - began > _START_SECONDS:
+                if now - began_at > START_SECONDS:
                     self.kill(attempt)
-            elif (
-                attempt.run.cap_ms
-                and (now - began + attempt.fetch_seconds) * 1000 >= attempt.run.cap_ms
-                and attempt.stopping is None
-            ):
+            elif cap_ms and (now - began_at + attempt.fetch_seconds) * 1000 >= cap_ms and attempt.stopping is None:
                 attempt.stopping = Outcome.TIMEOUT
                 self.stop(attempt)
-        more = self.child_pool.trim_idle(now)
-        wait = _TICK_SECONDS if self._busy else 1.0
-        self._tick_timer = self._loop.call_later(wait, self._tick) if self._busy or more else None
 
 
 def _calls_per_grant(grant: Resources) -> int:

@@ -14,10 +14,10 @@ from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.attempts.workbench import Workbench
 from rota.execute.functions.child_pool import ChildSettings
 from rota.execute.functions.concurrent import ConcurrentCalls
-from rota.execute.functions.ends import RunAlone
 from rota.execute.functions.packages import Packages
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.sequential import SequentialCalls
+from rota.execute.functions.warm_calls import CallParts
 from rota.execute.keeper_link import KeeperLink
 from rota.execute.logs.capture import Flow
 from rota.execute.processes.ends import not_prepared
@@ -40,8 +40,7 @@ class FunctionRunner:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._bench = bench
-        run_alone = RunAlone()
-        self._concurrent = ConcurrentCalls(
+        parts = CallParts(
             bench=bench,
             link=link,
             flow=flow,
@@ -49,22 +48,10 @@ class FunctionRunner:
             bounds=self,
             questions=questions,
             kill_grace_seconds=kill_grace_seconds,
-            run_alone=run_alone,
             full_disk=full_disk,
         )
-        self._sequential = SequentialCalls(
-            bench=bench,
-            link=link,
-            flow=flow,
-            child_settings=child_settings,
-            bounds=self,
-            on_async=self._concurrent.learn,
-            kill_grace_seconds=kill_grace_seconds,
-            keep_idle=keep_idle,
-            questions=questions,
-            run_alone=run_alone,
-            full_disk=full_disk,
-        )
+        self._concurrent = ConcurrentCalls(parts)
+        self._sequential = SequentialCalls(parts, keep_idle=keep_idle, on_async=self._concurrent.learn)
         self._pools = (self._concurrent.child_pool, self._sequential.child_pool)
         self._packages = child_settings.packages
         self._fetching: dict[Attempt, asyncio.Task[None]] = {}  # calls whose package is being fetched

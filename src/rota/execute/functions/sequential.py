@@ -10,23 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from rota.execute.attempts.attempt import Attempt, Finish, Phase, stopped
-from rota.execute.attempts.full_disk import FullDisk
+from rota.execute.attempts.attempt import Attempt, Finish, stopped
 from rota.execute.attempts.sharing import UNOWNED
-from rota.execute.attempts.workbench import Workbench
-from rota.execute.functions import concurrent
 from rota.execute.functions.child_link import WarmChild
-from rota.execute.functions.child_pool import ChildPool, ChildSettings
-from rota.execute.functions.ends import RunAlone, answered, crash, start_failure, unless_disk_is_full
-from rota.execute.functions.questions import QuestionServer
+from rota.execute.functions.ends import answered, crash, start_failure, unless_disk_is_full
 from rota.execute.functions.replies import BadReply
 from rota.execute.functions.run_times import RunTimes
-from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
-from rota.execute.logs.capture import Flow
-from rota.execute.processes.spawn_order import BadSpec
+from rota.execute.functions.warm_calls import START_SECONDS, CallParts, WarmCalls
+from rota.execute.keeper_link import End, Lost, UnitLimits
 from rota.model.attempt import Outcome
 from rota.model.progress import Progress
-from rota.model.resources import Resources
 from rota.wire import Failure
 
 _AHEAD_US = 5_000.0  # expected work sent ahead into one child
@@ -36,48 +29,16 @@ _DEEP_SECONDS = 0.001
 _CALL_COST_US = 25.0  # what a call costs besides its function
 _STUCK_SECONDS = 0.01
 _TICK_SECONDS = 0.01
-_START_SECONDS = 60.0
 _PROGRESS_AFTER_SECONDS = 0.2  # shorter calls report no progress
 _MOST_RETURNS = 3  # a call whose code keeps changing is refused
 _REPLIES_PER_WAKE = 256
 
 
-class SequentialCalls:
-    def __init__(
-        self,
-        *,
-        bench: Workbench,
-        link: KeeperLink,
-        flow: Flow,
-        child_settings: ChildSettings,
-        bounds: concurrent.Bounds,
-        on_async: Callable[[Attempt], None],  # called for functions that turn out to be async
-        kill_grace_seconds: float,
-        keep_idle: int,
-        questions: QuestionServer | None,
-        run_alone: RunAlone,
-        full_disk: FullDisk,
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._run_alone = run_alone
-        self._full_disk = full_disk
-        self._bench = bench
-        self._link = link
-        self._bounds = bounds
+class SequentialCalls(WarmCalls):
+    def __init__(self, parts: CallParts, *, keep_idle: int, on_async: Callable[[Attempt], None]) -> None:
+        """`on_async` is called for functions that turn out to be async."""
+        super().__init__(parts, module="rota.execute.child.main", keep_idle=keep_idle, tick_seconds=_TICK_SECONDS)
         self._on_async = on_async
-        self._kill_grace_seconds = kill_grace_seconds
-        self.child_pool = ChildPool(
-            owner=self,
-            link=link,
-            flow=flow,
-            child_settings=child_settings,
-            questions=questions,
-            kill_grace_seconds=kill_grace_seconds,
-            keep_idle=keep_idle,
-        )
-        self._busy: dict[WarmChild, Resources] = {}
-        self._child_of: dict[Attempt, WarmChild] = {}
-        self._tick_timer: asyncio.TimerHandle | None = None
         self._on_ready: dict[WarmChild, asyncio.Future[Failure | None]] = {}
         self._run_times = RunTimes()
 
@@ -86,47 +47,11 @@ class SequentialCalls:
         child = self.child_pool.spawn(UNOWNED, UnitLimits(), fence_ms=0)
         ready = self._loop.create_future()
         self._on_ready[child] = ready
-        async with asyncio.timeout(_START_SECONDS):
+        async with asyncio.timeout(START_SECONDS):
             failure: Failure | None = await ready
         if failure is None:
             self.child_pool.park(child)
         return failure
-
-    def start(self, attempt: Attempt) -> None:
-        """Gives it a child of its own."""
-        try:
-            child = self.child_pool.take(attempt, is_new=attempt.run.task in self._run_alone.tasks)
-        except BadSpec as error:
-            self._bench.finished(
-                attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
-            )
-            self._bench.slot_free(attempt.grant)
-            return
-        self._busy[child] = attempt.grant
-        child.front_since = self._loop.time()
-        if child.limit_orders:
-            child.waiting = attempt
-            self._child_of[attempt] = child
-        else:
-            self._put_first(child, attempt)
-        self._keep_ticking()
-
-    def top_up(self) -> None:
-        """Sends short waiting calls ahead, behind running ones."""
-        for child in list(self._busy):
-            self._top_up(child)
-
-    def recall(self, attempt: Attempt) -> bool:
-        child = self._child_of.get(attempt)
-        if child is None or child.answered is not None:
-            return False
-        if child.waiting is attempt:
-            child.waiting = None
-            self._return([attempt])
-        self._isolate(child)
-        if not child.sent and child in self._busy:
-            self._park_and_free(child)
-        return attempt.phase is Phase.WAITING
 
     def stop(self, attempt: Attempt) -> None:
         child = self._child_of.get(attempt)
@@ -134,12 +59,6 @@ class SequentialCalls:
             child.is_leaving = True
             self._link.terminate(child.number)
             child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
-
-    def kill(self, attempt: Attempt) -> None:
-        child = self._child_of.get(attempt)
-        if child is not None:
-            child.is_leaving = True
-            self._link.kill(child.number)
 
     def progress(self) -> Iterator[tuple[Attempt, Progress | None]]:
         """The progress of calls that have run for a while."""
@@ -150,20 +69,6 @@ class SequentialCalls:
 
     # ---- children ------------------------------------------------------------------------------------------
 
-    def child_limited(self, child: WarmChild, *, took: bool) -> None:
-        attempt, child.waiting = child.waiting, None
-        if attempt is None:
-            return  # it was taken back meanwhile, or no call waited
-        del self._child_of[attempt]
-        if not took:
-            # It still holds more memory than the new call may have.
-            grant = self._busy.pop(child)
-            self.child_pool.dismiss(child)
-            child = self.child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
-            self._busy[child] = grant
-        child.front_since = self._loop.time()
-        self._put_first(child, attempt)
-
     def child_over(self, child: WarmChild, end: End) -> None:
         """The child's whole tree is dead, and the call it ran, if any, with it."""
         if child in self._on_ready:
@@ -171,7 +76,7 @@ class SequentialCalls:
         self._read_replies(child, is_dead=True)
         self._loop.remove_reader(child.descriptor())
         if child.is_ready or (child.failure is None and isinstance(end, Lost)):
-            self._return_unread(child)
+            self._return(child.take_back())
         if child.waiting is not None:
             self._return_or_end(child.waiting)
         now = self._loop.time()
@@ -184,16 +89,9 @@ class SequentialCalls:
             self._finish(attempt, unless_disk_is_full(self._full_disk, attempt, end, finish))
         if child.answered is not None:
             self._finish(*child.answered)
-        self.child_pool.gone(child, end)
-        grant = self._busy.pop(child, None)
-        if grant is not None:
-            self._bench.slot_free(grant)
+        self._gone(child, end)
 
     # ---- calls ---------------------------------------------------------------------------------------------
-
-    def _put_first(self, child: WarmChild, attempt: Attempt) -> None:
-        sent = self._put(child, attempt)
-        assert sent, "an idle child's socket is empty and takes one call"
 
     def _put(self, child: WarmChild, attempt: Attempt) -> bool:
         mean = self._run_times.mean_us(attempt.run.tenant, attempt.run.name) + _CALL_COST_US
@@ -219,16 +117,6 @@ class SequentialCalls:
             if not self._put(child, attempt):
                 return
             self._bench.follow(attempt)
-
-    def _return_unread(self, child: WarmChild) -> None:
-        taken = child.take_back()
-        if taken:
-            self._return(taken)
-
-    def _return(self, unbegun: list[Attempt]) -> None:
-        for attempt in unbegun:
-            del self._child_of[attempt]
-        self._bench.put_back(unbegun)
 
     def _return_or_end(self, unbegun: Attempt) -> None:
         if unbegun.stopping is None:
@@ -293,7 +181,7 @@ class SequentialCalls:
             if reply.is_async:
                 self._on_async(attempt)
             if reply.retire:
-                self._return_unread(child)
+                self._return(child.take_back())
                 self.child_pool.dismiss(child)
             finish = answered(reply, capture)
             if finish.failure is not None:
@@ -312,18 +200,11 @@ class SequentialCalls:
         if not is_dead:
             self._link.kill(child.number)
 
-    def _park_and_free(self, child: WarmChild) -> None:
-        grant = self._busy.pop(child)
-        if not child.is_leaving:
-            self.child_pool.park(child)
-            self._keep_ticking()
-        self._bench.slot_free(grant)
-
     def _run_anew(self, child: WarmChild, attempt: Attempt) -> None:
         """Gives a call back that did not begin because its code has changed since the child loaded it."""
         attempt.returns += 1
         if attempt.returns > _MOST_RETURNS:
-            self._return_unread(child)
+            self._return(child.take_back())
             why = "its code changed on disk each time it was about to begin"
             self._finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("code-changing", why)))
         else:
@@ -337,26 +218,12 @@ class SequentialCalls:
         if child in self._on_ready:
             self._on_ready.pop(child).set_result(None if failure is None else Failure(*failure))
 
-    def _finish(self, attempt: Attempt, finish: Finish) -> None:
-        del self._child_of[attempt]
-        self._bench.finished(attempt, finish)
-
     # ---- the tick ------------------------------------------------------------------------------------------
 
-    def _tick(self) -> None:
-        now = self._loop.time()
+    def _check(self, now: float) -> None:
         for child in list(self._busy):
             if now - child.front_since >= _STUCK_SECONDS:
                 self._check_stuck(child, now)
-        more = self.child_pool.trim_idle(now)
-        if self._busy:
-            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-        else:
-            self._tick_timer = self._loop.call_later(1.0, self._tick) if more else None
-
-    def _keep_ticking(self) -> None:
-        if self._tick_timer is None:
-            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
 
     def _check_stuck(self, child: WarmChild, now: float) -> None:
         self._read_replies(child)
@@ -365,7 +232,7 @@ class SequentialCalls:
         attempt = child.sent[0]
         call = attempt.call
         if not child.is_ready:
-            if now - child.front_since > _START_SECONDS:
+            if now - child.front_since > START_SECONDS:
                 self.kill(attempt)
             return
         if len(child.sent) > 1:
@@ -392,5 +259,5 @@ class SequentialCalls:
         and read the next, and watching its output or killing it would hit the wrong call.
         """
         self._read_replies(child)
-        self._return_unread(child)
+        self._return(child.take_back())
         self._read_replies(child)
