@@ -296,8 +296,5 @@ class ControlConnection:
 
 
 def _first(group: BaseExceptionGroup[websockets.ConnectionClosed]) -> websockets.ConnectionClosed:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, websockets.ConnectionClosed)
-    return error
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

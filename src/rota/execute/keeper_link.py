@@ -116,6 +116,16 @@ class Listener(Protocol):
     def unit_over(self, end: End) -> None: ...
 
 
+class AwaitedEnd:
+    """A listener that waits for the end of one unit."""
+
+    def __init__(self) -> None:
+        self.end: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+
+    def unit_over(self, end: End) -> None:
+        self.end.set_result(end)
+
+
 class KeeperFacts(msgspec.Struct, frozen=True):
     """What a keeper has found on this machine."""
 

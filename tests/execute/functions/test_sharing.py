@@ -63,10 +63,12 @@ def test_a_spec_that_can_not_be_read_is_nobodys_trusted_one() -> None:
 
 def test_a_grant_becomes_limits_and_the_sandboxes_own_processes_are_not_counted() -> None:
     grant = Resources(cpu_milli=500, memory_bytes=7, disk_bytes=9, iops=3)
-    limits = limits_of(grant, terms_of(run(isolation="sandbox", processes=10)))
+    terms = terms_of(run(isolation="sandbox", processes=10))
+    limits = limits_of(grant, terms.processes, terms.process_key.isolation)
     assert (limits.memory_bytes, limits.pids, limits.cpu_milli, limits.iops, limits.disk_bytes) == (7, 12, 500, 3, 9)
-    assert limits_of(grant, terms_of(run(processes=10))).pids == 10
-    assert limits_of(grant, PLAIN).pids == 1024
+    trusted = terms_of(run(processes=10))
+    assert limits_of(grant, trusted.processes, trusted.process_key.isolation).pids == 10
+    assert limits_of(grant, PLAIN.processes, PLAIN.process_key.isolation).pids == 1024
 
 
 # ---- replies -----------------------------------------------------------------------------------------------------

@@ -87,12 +87,11 @@ def _trusted(tenant: int) -> SharingTerms:
     return SharingTerms(process_key, 0, _encode((process_key, 0)))
 
 
-def limits_of(grant: Resources, terms: SharingTerms) -> UnitLimits:
-    """A grant as the limits of the child that runs its calls."""
-    sandbox = SANDBOX_PROCESSES if terms.process_key.isolation == Isolation.SANDBOX else 0
+def limits_of(grant: Resources, processes: int, isolation: str) -> UnitLimits:
+    """A grant as the limits of the process that runs on it; `processes` 0: the default."""
     return UnitLimits(
         memory_bytes=grant.memory_bytes,
-        pids=(terms.processes or DEFAULT_PROCESSES) + sandbox,
+        pids=(processes or DEFAULT_PROCESSES) + (0 if isolation == Isolation.NONE else SANDBOX_PROCESSES),
         cpu_milli=grant.cpu_milli,
         iops=grant.iops,
         disk_bytes=grant.disk_bytes,

@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 import resource
 
+from rota.execute.linux import process_trees
+
 _RESET_PEAK = b"5"  # of the values that can be written there, the one that touches no page
 
 
 class Usage:
     def __init__(self) -> None:
         self._at_start_bytes = _resident_bytes()
-        self._written_bytes = _keyed("/proc/self/io", b"write_bytes:")
+        self._written_bytes = process_trees.written_bytes("self")
         self.grown_bytes = 0  # since its first call, at the last measurement
         _take_peak_down()
 
@@ -25,8 +27,8 @@ class Usage:
 
     def measure(self) -> tuple[int, int]:
         """The peak memory and the bytes written to disks since the last call of this."""
-        peak_bytes = 1024 * _keyed("/proc/self/status", b"VmHWM:")
-        written, before = _keyed("/proc/self/io", b"write_bytes:"), self._written_bytes
+        peak_bytes = process_trees.peak_bytes("self")
+        written, before = process_trees.written_bytes("self"), self._written_bytes
         self._written_bytes = written
         _take_peak_down()
         return peak_bytes, max(0, written - before)
@@ -35,14 +37,6 @@ class Usage:
 def _resident_bytes() -> int:
     with open("/proc/self/statm", "rb") as statm:
         return int(statm.read().split()[1]) * resource.getpagesize()
-
-
-def _keyed(path: str, key: bytes) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError), open(path, "rb", buffering=0) as file:
-        for line in file.read().splitlines():
-            if line.startswith(key):
-                return int(line.split()[1])
-    return 0
 
 
 def _take_peak_down() -> None:

@@ -59,7 +59,7 @@ class Checkpoints:
     async def restore(self, attempt: Attempt, folder: str, owner: int | None, tell: Tell) -> None:
         """Fills the attempt's checkpoint folder with the newest undamaged one. Raises `TransferFailed`, `OSError`."""
         inner = work_folder.checkpoint_of(folder)
-        asker = _owner(attempt)
+        asker = owner_of(attempt)
         try:
             stored = await self._transfers.stored(asker, Purpose.CHECKPOINT)
         except TransferRefused as refusal:
@@ -114,7 +114,7 @@ class Checkpoints:
     async def tell_stage(self, attempt: Attempt, stage: StageDone, tell: Tell) -> None:
         """Reports a finished stage as an event. If that fails, the task goes on all the same."""
         try:
-            await self._transfers.tell_stage(_owner(attempt), stage)
+            await self._transfers.tell_stage(owner_of(attempt), stage)
         except (TransferRefused, TransferFailed) as error:
             tell(f"no event tells that stage {stage.name} is done: {error}")
 
@@ -135,10 +135,10 @@ class Checkpoints:
     async def load_value(self, attempt: Attempt) -> tuple[str, int | None]:
         """The newest undamaged value as a descriptor for the caller to close (None: there is none), or the problem."""
         try:
-            for checkpoint in await self._transfers.stored(_owner(attempt), Purpose.CHECKPOINT):
+            for checkpoint in await self._transfers.stored(owner_of(attempt), Purpose.CHECKPOINT):
                 memory = os.memfd_create("rota-checkpoint", os.MFD_CLOEXEC)
                 try:
-                    await self._transfers.fetch_object(_owner(attempt), checkpoint, memory)
+                    await self._transfers.fetch_object(owner_of(attempt), checkpoint, memory)
                 except TransferRefused as damage:
                     os.close(memory)
                     _note(attempt, checkpoint, damage)
@@ -158,7 +158,7 @@ class Checkpoints:
         """Stores it under a new name: a broken transfer leaves the previous checkpoint as it is."""
         name = f"{attempt.run.attempt}-{secrets.token_hex(6)}"
         await self._transfers.store(
-            _owner(attempt), purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor, damaged=attempt.damaged
+            owner_of(attempt), purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor, damaged=attempt.damaged
         )
         attempt.damaged = []
 
@@ -169,7 +169,7 @@ def _note(attempt: Attempt, checkpoint: StoredObject, damage: BadCheckpoint | Tr
         attempt.damaged.append(checkpoint.id)
 
 
-def _owner(attempt: Attempt) -> Owner:
+def owner_of(attempt: Attempt) -> Owner:
     return Owner(attempt.run.task, attempt.run.attempt, attempt.run.tenant)
 
 

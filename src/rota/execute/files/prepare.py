@@ -21,11 +21,11 @@ from rota.execute.attempts.attempt import Attempt, over_limit, stopped
 from rota.execute.attempts.sharing import limits_of
 from rota.execute.files import unpack
 from rota.execute.files.artifact_cache import copy_into
-from rota.execute.files.checkpoint import Checkpoints, in_thread
-from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
+from rota.execute.files.checkpoint import Checkpoints, in_thread, owner_of
+from rota.execute.files.transfer import TransferFailed, TransferRefused, Transfers
 from rota.execute.keeper import launch, spawn
 from rota.execute.keeper.limit_watch import MOST_ENTRIES
-from rota.execute.keeper_link import End, KeeperLink, Lost, Refused, SandboxSpec, Spawn
+from rota.execute.keeper_link import AwaitedEnd, End, KeeperLink, Lost, Refused, SandboxSpec, Spawn
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
 from rota.execute.messages.spec import RunSpec
@@ -57,10 +57,6 @@ class _Bounds:
     limit_bytes: int
     beside_bytes: int = 0  # part of the same grant, used by other files
     reserved: tuple[str, ...] = ()  # names that the archive may not have at its top
-
-
-def owner_of(attempt: Attempt) -> Owner:
-    return Owner(attempt.run.task, attempt.run.attempt, attempt.run.tenant)
 
 
 class Preparer:
@@ -121,10 +117,8 @@ class Preparer:
     async def _fetch(self, attempt: Attempt, field: str, artifact: str) -> int:
         try:
             return await self._transfers.fetch(owner_of(attempt), artifact)
-        except TransferRefused as refusal:
-            raise NotPrepared(Failure("artifact-unavailable", f"{field}: {artifact}: {refusal}")) from None
-        except TransferFailed as failure:
-            raise NotPrepared(Failure("artifact-unavailable", f"{field}: {artifact}: {failure}")) from None
+        except (TransferRefused, TransferFailed) as error:
+            raise NotPrepared(Failure("artifact-unavailable", f"{field}: {artifact}: {error}")) from None
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "the node's cache of artifacts")) from None
 
@@ -143,7 +137,7 @@ class Preparer:
                 folder=folder,
                 fence_ms=attempt.fence_ms,
                 owner=number,
-                limits=limits_of(attempt.grant, attempt.terms),
+                limits=limits_of(attempt.grant, attempt.terms.processes, attempt.terms.process_key.isolation),
                 sandbox=SandboxSpec() if is_isolated else None,
             )
             await self._unpack(attempt, order, archive, _Bounds(limit_bytes), "package")
@@ -155,7 +149,7 @@ class Preparer:
 
     async def _unpack(self, attempt: Attempt, order: Spawn, archive: int, bounds: _Bounds, field: str) -> None:
         read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        over = _Over()
+        over = AwaitedEnd()
         try:
             descriptors = [write, os.dup(write), os.dup(archive)]
             number = self._link.spawn(over, _unpacking(order, bounds), descriptors)
@@ -221,21 +215,13 @@ def _size(lines: list[str], bounds: _Bounds) -> int:
     return max(size_bytes, bounds.limit_bytes + 1)
 
 
-async def _until_over(link: KeeperLink, number: int, over: _Over) -> End:
+async def _until_over(link: KeeperLink, number: int, over: AwaitedEnd) -> End:
     try:
         return await asyncio.shield(over.end)
     except asyncio.CancelledError:
         link.kill(number)
         await asyncio.wait({over.end})
         raise
-
-
-class _Over:
-    def __init__(self) -> None:
-        self.end: asyncio.Future[End] = asyncio.get_running_loop().create_future()
-
-    def unit_over(self, end: End) -> None:
-        self.end.set_result(end)
 
 
 def _last_lines(descriptor: int) -> list[str]:

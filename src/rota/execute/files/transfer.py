@@ -11,9 +11,9 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -29,6 +29,8 @@ from rota.model.artifact import Purpose, digest_of
 from rota.model.stage import StageDone
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 _PIECE_BYTES = 1024 * 1024
 _AT_ONCE = 4  # concurrent transfers; more would only share the same network
@@ -146,46 +148,40 @@ class Transfers:
             headers = {"Content-Length": str(facts.st_size), "Content-Type": "application/octet-stream"}
             content = _pieces(descriptor, facts.st_size, digest)
             answer = await self._http.put(f"{server}{path}", content=content, headers=headers)
-            if not answer.is_success:
-                _judge(answer.status_code, answer.content)
+            _check(answer)
             stored = msgspec.json.decode(answer.content, type=StoredObject)
             if (stored.sha256, stored.size_bytes) != (digest.hexdigest(), facts.st_size):
                 raise _Again("the stored bytes differ from the sent bytes")
             return stored
 
         async with self._slots:
-            retry = _Retry(self._patience_seconds)
-            while True:
-                try:
-                    return await attempt_once(self._servers.take())
-                except (_Again, httpx.TransportError, msgspec.DecodeError) as error:
-                    await retry.pause(error)
+            return await self._retried(attempt_once)
 
     async def stored(self, owner: Owner, purpose: Purpose) -> list[StoredObject]:
         """Objects that this and earlier attempts of the task stored, newest first."""
-        retry = _Retry(self._patience_seconds)
-        while True:
-            try:
-                address = f"{self._servers.take()}{_attempt(owner)}/objects"
-                answer = await self._http.get(address, params={"purpose": purpose.value})
-                if not answer.is_success:
-                    _judge(answer.status_code, answer.content)
-                return msgspec.json.decode(answer.content, type=StoredObjectList).objects
-            except (_Again, httpx.TransportError, msgspec.DecodeError) as error:
-                await retry.pause(error)
+
+        async def attempt_once(server: str) -> list[StoredObject]:
+            answer = await self._http.get(f"{server}{_attempt(owner)}/objects", params={"purpose": purpose.value})
+            _check(answer)
+            return msgspec.json.decode(answer.content, type=StoredObjectList).objects
+
+        return await self._retried(attempt_once)
 
     async def tell_stage(self, owner: Owner, stage: StageDone) -> None:
         """Reports that the attempt has finished a stage. Repeating it changes nothing."""
+
+        async def attempt_once(server: str) -> None:
+            address, headers = f"{server}{_attempt(owner)}/stages", {"Content-Type": "application/json"}
+            _check(await self._http.post(address, content=msgspec.json.encode(stage), headers=headers))
+
+        await self._retried(attempt_once)
+
+    async def _retried(self, attempt_once: Callable[[str], Awaitable[T]]) -> T:
         retry = _Retry(self._patience_seconds)
-        headers = {"Content-Type": "application/json"}
         while True:
             try:
-                address = f"{self._servers.take()}{_attempt(owner)}/stages"
-                answer = await self._http.post(address, content=msgspec.json.encode(stage), headers=headers)
-                if answer.is_success:
-                    return
-                _judge(answer.status_code, answer.content)
-            except (_Again, httpx.TransportError) as error:
+                return await attempt_once(self._servers.take())
+            except (_Again, httpx.TransportError, msgspec.DecodeError) as error:
                 await retry.pause(error)
 
     async def fetch_object(self, owner: Owner, stored: StoredObject, descriptor: int) -> None:
@@ -222,7 +218,8 @@ class Transfers:
                     if answer.status_code == 416:
                         break  # all is there; only the end of the answer was lost
                     if not answer.is_success:
-                        _judge(answer.status_code, await answer.aread())
+                        await answer.aread()
+                        _check(answer)
                     if got and answer.status_code != 206:
                         digest, got = hashlib.sha256(), 0
                     async for piece in answer.aiter_raw(_PIECE_BYTES):
@@ -256,10 +253,13 @@ class _Retry:
         await self._backoff.pause()
 
 
-def _judge(status: int, body: bytes) -> NoReturn:
-    """Raises a final refusal, or a reason to try another server."""
+def _check(answer: httpx.Response) -> None:
+    """Raises a final refusal, or a reason to try another server, unless it is a success."""
+    if answer.is_success:
+        return
+    status = answer.status_code
     try:
-        problem = msgspec.json.decode(body, type=ProblemDocument)
+        problem = msgspec.json.decode(answer.content, type=ProblemDocument)
     except msgspec.MsgspecError:
         problem = ProblemDocument()  # a proxy's page: the status says enough
     slug = problem.type.rsplit("/", 1)[-1]

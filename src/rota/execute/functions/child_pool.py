@@ -102,7 +102,7 @@ class ChildPool:
         While `limit_orders` is not 0 the child's limits are being changed: send it no call yet. BadSpec: this node has
         no child for it.
         """
-        limits = limits_of(attempt.grant, attempt.terms)
+        limits = limits_of(attempt.grant, attempt.terms.processes, attempt.terms.process_key.isolation)
         process_key = self._process_key(attempt)
         self.give_up_devices(attempt, but=process_key)
         child = None if is_new else self._find(process_key, limits)

@@ -20,6 +20,7 @@ import signal
 from dataclasses import dataclass, field
 
 from rota.execute.linux import mount_calls
+from rota.execute.linux.cgroup_limits import write
 
 try:
     from rota.execute.keeper import _confined_exec
@@ -31,13 +32,8 @@ except ImportError:  # there was no compiler at the installation
 LOW_DESCRIPTORS = 10  # kept open, so that a received descriptor never collides with a child's 0 to 9
 NOT_STARTED = 125
 DEFAULTED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-    signal.SIGCHLD,
-    signal.SIGQUIT,
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE),
+    *(signal.SIGXFSZ, signal.SIGCHLD, signal.SIGQUIT),
 )
 STEPS = ("the spawn", "its descriptors", "the control groups", "the limits", "the mount view", "the user number", "")
 _SPAWN, _DESCRIPTORS, _GROUPS, _LIMITS, _VIEW, _USER, _PROGRAM = range(len(STEPS))
@@ -137,7 +133,7 @@ def _become(order: Order, writes: list[tuple[str, str]], write_end: int) -> None
             os.dup2(ours, its)
         step = _GROUPS
         for file, word in writes:
-            _write(file, word)
+            write(file, word)
         step = _LIMITS
         for which, most in order.limits:
             _, hard = resource.getrlimit(which)
@@ -160,14 +156,6 @@ def _become(order: Order, writes: list[tuple[str, str]], write_end: int) -> None
             os.write(write_end, f"{step} {why}".encode())
     finally:
         os._exit(NOT_STARTED)
-
-
-def _write(file: str, word: str) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, word.encode())
-    finally:
-        os.close(descriptor)
 
 
 _SYS_CLONE3 = 435  # on every architecture

@@ -7,10 +7,8 @@ A killed engine leaves its container in its records and on its disk; the engine 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 from rota.execute.keeper import launch, spawn
@@ -47,10 +45,13 @@ class Containers:
             container_spec, self._bounds(unit, unit.container, container_spec), folder=unit.folder, uid=uid
         )
         unit.started_at = time.monotonic()
-        with _readable(container.variables(order.environment)) as variables:
+        variables = spawn.readable(container.variables(order.environment))
+        try:
             env = container_spec.engine.env | {process_trees.MARK: unit.folder}
             passed = [*descriptors[1:], variables]
             unit.main = spawn.engine(unit.leaf, engine + argv, env, null=descriptors[0], descriptors=passed)
+        finally:
+            os.close(variables)
 
     def _bounds(self, unit: Unit, record: UnitContainer, container_spec: container.ContainerSpec) -> container.Bounds:
         """A limit that one of our groups enforces is not given to the engine as well: it is counted once."""
@@ -87,16 +88,3 @@ class Containers:
         """Everything is dead; removes all containers from the engines' records."""
         for engine, data in self._engines.values():
             engine_calls.remove_all(engine, data)
-
-
-@contextlib.contextmanager
-def _readable(content: bytes) -> Iterator[int]:
-    """A descriptor from which a child reads this; it lies in memory and has no name that others could open."""
-    descriptor = os.memfd_create("variables", os.MFD_CLOEXEC)
-    try:
-        written = 0
-        while written < len(content):
-            written += os.write(descriptor, content[written:])
-        yield descriptor
-    finally:
-        os.close(descriptor)

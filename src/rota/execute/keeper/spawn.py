@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from rota.execute.keeper import confined_exec, launch
 from rota.execute.linux import process_trees
 from rota.execute.linux.cgroup_limits import Leaf
+from rota.execute.messages import packets
 from rota.execute.sandbox import bubblewrap
 
 FIRST_UID = 2_000_000_000  # above every number of people, services and containers
 _UIDS = 1_000_000  # of one agent
 _AGENTS = 147  # all numbers stay below 2**31, the most some programs can handle
 _SECCOMP, _ENVIRONMENT = 9, 8  # descriptors that bubblewrap reads
-_KILLED_FIRST = (
-    "/proc/self/oom_score_adj",
-    "500",
-)  # of 1000: killed before the agent when the machine is out of memory
+_KILLED_FIRST = ("/proc/self/oom_score_adj", "500")  # of 1000: before the agent, when there is no memory left
 _OPEN_FILES = 65_536
 
 
@@ -84,9 +82,9 @@ def confine(
         if len(sandbox) + len(argv) + 3 * len(env) + 1 > bubblewrap.MOST_WORDS:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         step = "the environment"
-        handed.append(_readable(bubblewrap.environment_arguments(env)))
+        handed.append(readable(bubblewrap.environment_arguments(env)))
         step = "the system-call filter"
-        handed.append(_readable(how.filter))
+        handed.append(readable(how.filter))
         step = confined_exec.STEPS[0]
         return confined_exec.spawn(
             confined_exec.Order(
@@ -151,11 +149,9 @@ def _refused(step: str, number: int, why: str, program: str) -> launch.NotStarte
     return launch.NotStarted("sandbox-failed", f"{step}: {why}"[:1000])
 
 
-def _readable(content: bytes) -> int:
+def readable(content: bytes) -> int:
     """A descriptor from which `content` can be read; it lies in memory and has no name that others could open."""
     descriptor = os.memfd_create("handed", os.MFD_CLOEXEC)
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    packets.write_all(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor

@@ -142,18 +142,6 @@ class Leaf:
             cpu_us = _keyed(f"{tree}/cpu.stat", "usage_usec")
         return Counters(oom, refused, peak, cpu_us)
 
-    def remove(self) -> bool:
-        """True when all of it is gone; False while something in it is dying."""
-        gone = True
-        for folder in self.folders:
-            try:
-                os.rmdir(folder)
-            except FileNotFoundError:
-                continue
-            except OSError:
-                gone = False
-        return gone
-
 
 def _v2_settings(limits: Limits) -> dict[str, list[tuple[str, str, bool]]]:
     settings: dict[str, list[tuple[str, str, bool]]] = {}
@@ -274,7 +262,7 @@ def prove(trees: Trees, *, device: str) -> Trees:
             leaf.limit(limits)
             if _joins(leaf) and (controller != IO or device):
                 proven[controller] = parent
-        leaf.remove()
+        is_removed(leaf.paths[controller])
         if controller not in proven:
             with contextlib.suppress(OSError):
                 os.rmdir(parent)
@@ -337,6 +325,17 @@ def write(path: str, value: str) -> None:
         os.write(descriptor, value.encode("ascii"))
     finally:
         os.close(descriptor)
+
+
+def is_removed(group: str) -> bool:
+    """False: something in it lives or is dying, or it has groups below."""
+    try:
+        os.rmdir(group)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _below(folder: str) -> list[str]:

@@ -8,7 +8,6 @@ or, on older layouts, in v1 trees beside it (`cgroup_limits.py`). Where nothing 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import signal
@@ -148,15 +147,7 @@ def members(path: str) -> list[int]:
 
 def remove(path: str) -> bool:
     """True when the cgroup is gone. False: something in it still lives (or dies); try again shortly."""
-    try:
-        os.rmdir(path)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        if error.errno not in (errno.EBUSY, errno.ENOTEMPTY):
-            return False
-        return _remove_nested(path)
-    return True
+    return cgroup_limits.is_removed(path) or _remove_nested(path)
 
 
 def sweep(path: str, patience_seconds: float = 5.0) -> bool:
@@ -177,13 +168,7 @@ def _remove_nested(path: str) -> bool:
         for name in names:
             with contextlib.suppress(OSError):
                 os.rmdir(f"{folder}/{name}")
-    try:
-        os.rmdir(path)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
+    return cgroup_limits.is_removed(path)
 
 
 def _own_group() -> str | None:

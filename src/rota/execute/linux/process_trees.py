@@ -84,22 +84,22 @@ def kill_marked(folder: str, *, below: bool, patience_seconds: float = 5.0) -> b
         time.sleep(0.002)
 
 
-def written_bytes(process: int) -> int:
+def written_bytes(process: int | str) -> int:
     """Bytes that it and the children it has waited for wrote to disks; also of a zombie."""
-    with contextlib.suppress(OSError, ValueError):
-        with open(f"/proc/{process}/io", "rb") as counters:
-            for line in counters:
-                if line.startswith(b"write_bytes:"):
-                    return int(line[12:])
-    return 0
+    return _number(f"/proc/{process}/io", b"write_bytes:")
 
 
-def peak_bytes(process: int) -> int:
+def peak_bytes(process: int | str) -> int:
     """The peak memory of its current program."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/status", "rb") as status:
-        for line in status:
-            if line.startswith(b"VmHWM:"):
-                return int(line.split()[1]) * 1024
+    return _number(f"/proc/{process}/status", b"VmHWM:") * 1024
+
+
+def _number(path: str, key: bytes) -> int:
+    """0 where the kernel has no figure."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(path, "rb", buffering=0) as file:
+        for line in file.read().splitlines():
+            if line.startswith(key):
+                return int(line.split()[1])
     return 0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Callable
 
 SCRIPT_NAME = ".rota-script"
 CHECKPOINT_NAME = "checkpoint"
@@ -88,13 +89,13 @@ def _remove_below(root: int, name: bytes) -> bool:
         current = waiting[-1]
         folder = _open_folder(root, current)
         if folder is None:
-            stuck |= not _unlink(root, current)
+            stuck |= not _is_removed(os.unlink, root, current)
             waiting.pop()
             continue
         try:
             for entry in os.listdir(folder):
                 child = os.fsencode(entry)
-                if _is_folder(folder, child) and not _rmdir(folder, child):
+                if _is_folder(folder, child) and not _is_removed(os.rmdir, folder, child):
                     target = b".rota-removing-%d-%s" % (hoisted, name)
                     hoisted += 1
                     if _hoist(folder, child, root, target):
@@ -102,11 +103,11 @@ def _remove_below(root: int, name: bytes) -> bool:
                     else:
                         stuck = True
                 else:
-                    _unlink(folder, child)
+                    _is_removed(os.unlink, folder, child)
         finally:
             os.close(folder)
         waiting.pop()
-        stuck |= not _rmdir(root, current)
+        stuck |= not _is_removed(os.rmdir, root, current)
     return not stuck
 
 
@@ -149,19 +150,9 @@ def _is_folder(folder: int, name: bytes) -> bool:
         return False
 
 
-def _rmdir(folder: int, name: bytes) -> bool:
+def _is_removed(remove: Callable[..., None], folder: int, name: bytes) -> bool:
     try:
-        os.rmdir(name, dir_fd=folder)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
-def _unlink(folder: int, name: bytes) -> bool:
-    try:
-        os.unlink(name, dir_fd=folder)
+        remove(name, dir_fd=folder)
     except FileNotFoundError:
         return True
     except OSError:

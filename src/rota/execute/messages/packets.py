@@ -43,7 +43,7 @@ def send(channel: socket.socket, body: bytes, descriptors: list[int] | None = No
         return
     memory = os.memfd_create("rota-packet")
     try:
-        _write_all(memory, body)
+        write_all(memory, body)
         channel.sendmsg([_IN_MEMFD], _rights([*(descriptors or []), memory]), flags)
     finally:
         os.close(memory)
@@ -99,7 +99,7 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
     return list(descriptors)
 
 
-def _write_all(descriptor: int, body: bytes) -> None:
+def write_all(descriptor: int, body: bytes) -> None:
     view = memoryview(body)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -18,9 +18,9 @@ import structlog
 
 from rota.execute.attempts.attempt import Attempt, Finish, cancel_at_cap, stopped
 from rota.execute.attempts.full_disk import FullDisk
-from rota.execute.files.checkpoint import Checkpoints
+from rota.execute.files.checkpoint import Checkpoints, owner_of
 from rota.execute.files.collect import Collector
-from rota.execute.files.prepare import Preparer, owner_of
+from rota.execute.files.prepare import Preparer
 from rota.execute.files.save_requests import CheckpointWatch
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Spawn
 from rota.execute.linux import work_folder

@@ -10,7 +10,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from rota.execute.keeper_link import End, Ended, KeeperLink, Refused, SandboxSpec, Spawn, UnitLimits
+from rota.execute.keeper_link import AwaitedEnd, End, Ended, KeeperLink, Refused, SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.sandbox.bubblewrap import UID, WORK
 
@@ -93,15 +93,15 @@ async def prove(link: KeeperLink, work: Path) -> str:
 
 async def run(link: KeeperLink, order: Spawn) -> tuple[End, str]:
     """Runs it as a task would run, with patience; its end and all its output."""
-    listener = _Listener()
+    listener = AwaitedEnd()
     out_read, out_write = os.pipe2(os.O_CLOEXEC)
     number = link.spawn(listener, order, [out_write, os.dup(out_write)])
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            end = await listener.over
+            end = await listener.end
     except TimeoutError:
         link.kill(number)
-        end = await listener.over
+        end = await listener.end
     os.set_blocking(out_read, False)
     try:
         output = os.read(out_read, 64 * 1024).decode("utf-8", "replace")
@@ -111,11 +111,3 @@ async def run(link: KeeperLink, order: Spawn) -> tuple[End, str]:
         os.close(out_read)
     await asyncio.to_thread(work_folder.remove, order.folder)
     return end, output
-
-
-class _Listener:
-    def __init__(self) -> None:
-        self.over: asyncio.Future[End] = asyncio.get_running_loop().create_future()
-
-    def unit_over(self, end: End) -> None:
-        self.over.set_result(end)

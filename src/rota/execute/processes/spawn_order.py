@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rota.execute.keeper_link import DEFAULT_PROCESSES, SandboxSpec, Spawn, UnitLimits
+from rota.execute.attempts.sharing import limits_of
+from rota.execute.keeper_link import SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
 from rota.execute.machine import device_files
@@ -19,7 +20,7 @@ from rota.execute.machine.device_files import DeviceFiles
 from rota.execute.machine.mounts import NamedMount, named
 from rota.execute.messages.spec import RunSpec, array_environment, decode_spec, schedule_environment, words
 from rota.execute.processes import task_files
-from rota.execute.sandbox.bubblewrap import SANDBOX_PROCESSES, WORK, Mount
+from rota.execute.sandbox.bubblewrap import WORK, Mount
 from rota.execute.sandbox.container import ContainerSpec, Engine
 from rota.model.attempt import input_variables
 from rota.model.isolation import LONGEST_VARIABLE_BYTES, ROOTFS, Isolation, is_one_line
@@ -126,23 +127,11 @@ def spawn_of(
         script=None if spec.command else spec.script,
         is_file=not spec.command and spec.script is None and spec.upload is None,
         is_upload=not spec.command and spec.script is None and spec.upload is not None,
-        limits=_limits(spec, grant),
+        limits=UnitLimits() if grant is None else limits_of(grant, spec.processes, spec.isolation),
         sandbox=sandbox,
         secrets=run.secrets,
         container_spec=container_spec,
         checkpoint=True,
-    )
-
-
-def _limits(spec: RunSpec, grant: Resources | None) -> UnitLimits:
-    if grant is None:
-        return UnitLimits()
-    return UnitLimits(
-        memory_bytes=grant.memory_bytes,
-        pids=(spec.processes or DEFAULT_PROCESSES) + (0 if spec.isolation == Isolation.NONE else SANDBOX_PROCESSES),
-        cpu_milli=grant.cpu_milli,
-        iops=grant.iops,
-        disk_bytes=grant.disk_bytes,
     )
 
 
