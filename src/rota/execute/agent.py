@@ -109,10 +109,7 @@ class AgentError(RuntimeError):
 
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: OnReady = None) -> None:
-    """Runs until `stop` is set; sets it itself when its stay is over.
-
-    `on_ready` is called when the agent is first registered with its leader.
-    """
+    """Runs until `stop` is set, by it when its stay is over. `on_ready`: called at the first registration."""
     if not options.servers:
         raise AgentError("an agent needs the address of at least one server")
     lock = data_folder.lock(options.data)
@@ -234,9 +231,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
 
 
 async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, work: Path) -> Introduction:
-    """Proves what this node can do and describes it for the registration. A capability that fails its proof is not
-    offered.
-    """
+    """Proves what this node can do and describes it for the registration; unproven capabilities are not offered."""
     why_no_sandbox = await sandbox_proof.prove(link, work)
     if why_no_sandbox:
         log.warning("this node has no sandbox and takes trusted work only", why=why_no_sandbox)

@@ -102,9 +102,7 @@ class ControlConnection:
         return None
 
     def _note_refusal(self, server: str, answer: httpx.Response) -> None:
-        """Logs a refusal once: a wrong token or pool must be fixed by a person. That nobody leads
-        yet passes by itself.
-        """
+        """Logs a refusal once: a wrong token or pool must be fixed by a person. A missing leader is no refusal."""
         if not 400 <= answer.status_code < 500:
             log.info("no leader yet", server=server, status=answer.status_code)
             return
@@ -281,9 +279,7 @@ class ControlConnection:
         raise Stale("the leader does not acknowledge heartbeats")
 
     async def _is_replaced(self, client: httpx.AsyncClient) -> bool:
-        """Whether another leader has taken over. Called when a heartbeat is unanswered: the fence of our attempts runs
-        out.
-        """
+        """Whether another leader has taken over. Asked while a heartbeat is unanswered: our fences run out."""
         try:
             async with asyncio.timeout(self._backoff.longest_seconds):
                 leader = await self._find_leader(client)

@@ -171,9 +171,7 @@ def signal_name(number: int) -> str:
 
 
 def cancel_at_cap(attempt: Attempt, bringing: asyncio.Task[Any], began_at: float) -> None:
-    """Cancels `bringing`, which fetches the attempt's files, at the cap. Checks the cap again then: it may have been
-    raised.
-    """
+    """Cancels `bringing`, which fetches the attempt's files, at the cap, unless that is raised until then."""
     loop = bringing.get_loop()
     if bringing.done() or attempt.stopping is not None or not attempt.run.cap_ms:
         return

@@ -46,10 +46,7 @@ class Grants:
             self._lanes.setdefault(attempt.shape, deque()).appendleft(attempt)
 
     def next(self) -> Attempt | None:
-        """The next run to start; its grant is taken.
-
-        Withdrawn runs (no longer WAITING) are skipped.
-        """
+        """The next run to start; its grant is taken. Withdrawn runs (no longer WAITING) are skipped."""
         heads = self._heads()
         for position, head in enumerate(heads[:_LANES_TRIED]):
             if head.grant.fits_in(self.free) and self._assign(head):

@@ -161,10 +161,7 @@ class Workbench:
             self._give_back([attempt for attempt in list(self._attempts.values()) if self._is_unstarted(attempt)])
 
     def set_full(self, full: bool) -> bool:
-        """The disk is full or has space again. Whether that is a change.
-
-        The leader is told before it gets anything back.
-        """
+        """The disk is full or has space again; whether that is new. The leader is told before it gets anything back."""
         if full == self.is_full:
             return False
         self.is_full = full

@@ -121,9 +121,7 @@ class TaskContext(msgspec.Struct, frozen=True):
 
     @property
     def checkpoint(self) -> KeptValue:
-        """The value that the task keeps from attempt to attempt: `save(value)` returns when it is durable, `load()`
-        returns it.
-        """
+        """The value kept from attempt to attempt: `save(value)` returns when it is durable, `load()` returns it."""
         module = importlib.import_module("rota.execute.child.checkpoint")
         kept: KeptValue = module.KeptValue(functools.partial(_keep, self.call))
         return kept

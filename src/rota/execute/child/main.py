@@ -323,10 +323,7 @@ def _flush() -> None:
 
 
 def end_leftovers() -> None:
-    """Kills processes that the call forked and left behind.
-
-    We are their subreaper: having no child means having no descendant.
-    """
+    """Kills processes that the call left behind. We are their subreaper: no child means no descendant."""
     try:
         os.waitid(os.P_ALL, 0, _WAIT_ANY)
     except ChildProcessError:

@@ -60,9 +60,7 @@ class Once:
             self._say("give-up")
 
     def done(self, result: object = None) -> None:
-        """Records that it is done, with its result. If the result can't be kept, it is recorded without, and
-        `OnceError` says so.
-        """
+        """Records that it is done, with its result. `OnceError`: the result can't be kept; it is recorded without."""
         if not self.first:
             raise OnceError(f"{self.key!r} was not yours to do: look at `first` before you do it")
         self._has_happened = True

@@ -48,9 +48,7 @@ class Checkpoints:
         self._known: dict[Attempt, str] = {}  # the digest of the stored checkpoint of a running attempt
 
     def has_kept(self, attempt: Attempt) -> bool:
-        """Whether the attempt began with a checkpoint or has stored one; an empty folder
-        was then emptied by the task.
-        """
+        """Whether it began with a checkpoint or has stored one; an empty folder was then emptied by the task."""
         return attempt in self._known
 
     def forget(self, attempt: Attempt) -> None:
@@ -190,9 +188,7 @@ def _make_anew(inner: str, owner: int | None) -> None:
 
 
 async def in_thread(call: Callable[Arguments, Value], *arguments: Arguments.args, **named: Arguments.kwargs) -> Value:
-    """Runs file work in a thread. A cancelled caller waits for the thread: its files must not appear after their folder
-    is removed.
-    """
+    """Runs file work in a thread. A cancelled caller waits for it: no file may appear after its folder is removed."""
     running = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **named))
     try:
         return await asyncio.shield(running)

@@ -129,9 +129,7 @@ class ChildPool:
         return msgspec.structs.replace(process_key, devices=files, gpus=attempt.gpus, assigned=attempt.devices)
 
     def give_up_devices(self, attempt: Attempt, *, but: ProcessKey | None = None) -> None:
-        """Kills idle children that were spawned for devices which now belong to another attempt: they hold device
-        memory.
-        """
+        """Kills idle children that hold memory of devices which now belong to another attempt."""
         if not (attempt.gpus or attempt.devices):
             return
         numbers = _numbered(attempt.gpus, attempt.devices)

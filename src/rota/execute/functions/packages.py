@@ -135,9 +135,7 @@ def _key(process_key: ProcessKey) -> _Key:
 
 
 def _inside(folder: str) -> str:
-    """Wheels and plain archives are imported from their top; a source release from its one
-    folder, or from `src` in it.
-    """
+    """Wheels and plain archives are imported from their top; a source release from its one folder, or its `src`."""
     top = _entries(folder)
     if len(top) != 1 or not all(top.values()):
         return ""

@@ -63,10 +63,7 @@ class FunctionRunner:
         return await self._sequential.preload()
 
     def start(self, attempt: Attempt) -> None:
-        """Gives a granted attempt a child, then sends short calls ahead behind it.
-
-        Its package is fetched first.
-        """
+        """Gives a granted attempt a child, once its package is here."""
         if (
             attempt.terms.process_key.package
             and self._packages is not None

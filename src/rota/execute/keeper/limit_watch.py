@@ -46,9 +46,7 @@ class Watch:
         self.due_at = min(self.due_at, now + _CHECK_SECONDS)
 
     def check(self, units: list[Unit], now: float) -> Iterator[Unit]:
-        """Units that have exceeded a limit since the last check, one by one: the caller kills each at once, because the
-        worst slow down the search for the others.
-        """
+        """Units that have exceeded a limit, one by one: kill each at once, as the worst slow the search for others."""
         began = time.process_time()  # CPU time: other processes may delay us
         watched = [unit for unit in units if not unit.over[0] and not unit.ended_at and self._is_limited(unit)]
         for unit in watched:

@@ -46,10 +46,7 @@ class SpareFolders:
         work_folder.add_checkpoint(path, owner)
 
     def take_back(self, path: str, *, script: bool, owner: int | None = None) -> bool:
-        """True: the folder is no longer at `path`. False: it is not empty, or not as it was made.
-
-        No process of the owner may be running.
-        """
+        """True: it is no longer at `path`. False: it is not as it was made. No process of the owner may be running."""
         paths = self._plain if owner is None else self._owned
         if len(paths) >= _MOST:
             return False

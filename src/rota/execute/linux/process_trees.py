@@ -23,10 +23,7 @@ def signal_all(processes: list[int], number: int) -> None:
 
 
 def marked(folder: str, *, below: bool) -> list[int]:
-    """Processes whose mark is exactly `folder`, or (`below`) any path inside it.
-
-    Never this process itself.
-    """
+    """Processes whose mark is exactly `folder`, or (`below`) any path inside it. Never this process itself."""
     mark = f"{MARK}={folder}".encode() + (b"/" if below else b"\0")
     own = os.getpid()
     processes: list[int] = []

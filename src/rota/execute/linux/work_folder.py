@@ -28,9 +28,7 @@ def checkpoint_of(path: str) -> str:
 
 
 def add_checkpoint(path: str, owner: int | None = None) -> None:
-    """The folder that is kept from attempt to attempt. No process of the owner may be running; an existing folder is
-    used.
-    """
+    """The folder kept from attempt to attempt, unless it exists. No process of the owner may be running."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(checkpoint_of(path), 0o700)
         if owner is not None:

@@ -42,10 +42,7 @@ class Unsent(msgspec.Struct, eq=False):
 
 
 class Capture(msgspec.Struct, eq=False):
-    """The output of one attempt.
-
-    `pending` is kept but not yet handed out; `unstored` is handed out but not yet durable.
-    """
+    """The output of one attempt. `pending` is not yet handed out; `unstored` is handed out, but not yet durable."""
 
     task: int
     attempt: int
@@ -101,9 +98,7 @@ class Capture(msgspec.Struct, eq=False):
         self.dropped_bytes += count
 
     def lose(self, stream: int, data: bytes) -> None:
-        """Neither memory nor disk had space for it. It passes the masks all the same: it
-        may hold a part of a secret.
-        """
+        """Neither memory nor disk had space for it. It passes the masks: it may hold a part of a secret."""
         count = len(data if self.masks is None else self.masks.feed(stream, data))
         self.lost_bytes += count
         self.dropped_bytes += count
@@ -200,10 +195,7 @@ class OutputPipes:
         self._enlarged = False
 
     def watch(self, capture: Capture) -> None:
-        """Streams from now on into `capture`.
-
-        Short-lived processes are never watched, only drained at their end.
-        """
+        """Streams from now on into `capture`. Short-lived processes are only drained at their end."""
         self._capture = capture
         self._watching = True
         for stream, descriptor in self._open.items():

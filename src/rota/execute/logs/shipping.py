@@ -64,10 +64,7 @@ class LogShipper:
         self._progress: dict[tuple[int, int], wire.ReportedProgress] = {}  # the latest of each attempt, not yet sent
 
     def finish(self, capture: Capture, deliver: Deliver) -> None:
-        """The attempt has ended.
-
-        Calls `deliver` once, now or when its output is stored, with the chunks that must go inline.
-        """
+        """The attempt has ended. `deliver` is called once, when its output is stored, with the inline chunks."""
         self._dirty.pop(capture, None)
         self.flow.took(capture.say_lost())
         if not capture.unstored and capture.pending_bytes <= INLINE_BYTES:

@@ -49,9 +49,7 @@ def with_devices(detected: Resources, counts: Mapping[str, int]) -> Resources:
 
 
 def parse_capacity(text: str, detected: Resources) -> Resources:
-    """`cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2` over the detected capacity.
-    Other names are custom ones.
-    """
+    """`cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2` over the detected capacity; others are custom."""
     amounts = {
         "cpu": detected.cpu_milli,
         "memory": detected.memory_bytes,

@@ -31,10 +31,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send(channel: socket.socket, body: bytes, descriptors: list[int] | None = None, flags: int = 0) -> None:
-    """Sends `body` as one packet.
-
-    With MSG_DONTWAIT in `flags` it raises BlockingIOError and has sent nothing.
-    """
+    """Sends `body` as one packet. With MSG_DONTWAIT it may raise BlockingIOError and has sent nothing."""
     if len(body) <= INLINE_BYTES:
         if not descriptors:
             channel.send(_INLINE + body, flags)

@@ -127,9 +127,7 @@ def survey_root(
 
 
 def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int, environment: int) -> list[str]:
-    """bubblewrap's argv up to and with `--`; it reads its filter and
-    `environment_arguments` from the two descriptors.
-    """
+    """bubblewrap's argv up to and with `--`; it reads its filter and the environment from the two descriptors."""
     argv = [host.bwrap, "--args", str(environment)]
     argv += ["--unshare-user", "--uid", str(UID), "--gid", str(UID), "--disable-userns"]
     argv += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", "rota"]
