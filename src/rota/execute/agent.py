@@ -248,17 +248,17 @@ async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, wor
         devices=options.devices,
         data=engine.data_label(work),
     )
-    return Introduction(
-        servers=parts.servers,
-        token=options.token,
-        pool=options.pool,
+    hello = wire.Hello(
+        protocol=wire.PROTOCOL,
         name=options.name,
         boot=parts.boot,
+        floor=0,
         capacity=options.capacity,
         labels=options.labels | _own_labels(parts.processes.offer, sandbox=not why_no_sandbox),
         capabilities=_capabilities(link.facts, proven, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
+    return Introduction(servers=parts.servers, token=options.token, pool=options.pool, hello=hello)
 
 
 async def _live(

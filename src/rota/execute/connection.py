@@ -25,7 +25,6 @@ from rota.execute.servers import Backoff, Servers
 from rota.model.answers.problems import ProblemDocument
 from rota.model.answers.workers import LeaderAddress
 from rota.model.node import Closed
-from rota.model.resources import Resources
 
 log = structlog.get_logger()
 
@@ -46,17 +45,12 @@ class Stale(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Introduction:
-    """The agent's identity, as `Hello` sends it."""
+    """The agent's identity, and how it reaches servers."""
 
     servers: tuple[str, ...]
     token: str
     pool: str
-    name: str
-    boot: int
-    capacity: Resources
-    labels: dict[str, str]
-    capabilities: list[str]
-    version: str
+    hello: wire.Hello  # without its floor
 
 
 class ControlConnection:
@@ -146,7 +140,7 @@ class ControlConnection:
         log.warning("the control connection was closed", code=code, reason=reason)
         if code == wire.CLOSE_TWIN:
             raise TwinError(
-                f"another agent is connected as {self._me.name}; "
+                f"another agent is connected as {self._me.hello.name}; "
                 "give each node a name of its own, or stop the other agent"
             )
         if code == wire.CLOSE_BAD_PROTOCOL:
@@ -195,17 +189,7 @@ class ControlConnection:
         return epoch < self._floor
 
     def hello(self) -> wire.Hello:
-        me = self._me
-        return wire.Hello(
-            protocol=wire.PROTOCOL,
-            name=me.name,
-            boot=me.boot,
-            floor=self._floor,
-            capacity=me.capacity,
-            labels=me.labels,
-            capabilities=me.capabilities,
-            version=me.version,
-        )
+        return msgspec.structs.replace(self._me.hello, floor=self._floor)
 
     # ---- the three loops of a connection -------------------------------------------------------------------
 

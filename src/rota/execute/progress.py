@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable
 
 from rota.execute.attempts.attempt import Attempt, Key
+from rota.execute.functions.runner import FunctionRunner
 from rota.execute.messages.masking import mask_cut_text, mask_text, patterns_of
 from rota.execute.processes import task_files
+from rota.execute.processes.runner import ProcessRunner
 from rota.model.progress import MOST_CHARACTERS, Progress
 from rota.wire import ReportedProgress
 
@@ -21,20 +22,12 @@ POLL_SECONDS = 0.5
 _AGAIN_SECONDS = 30.0  # unchanged progress is sent again: a frame may have been lost with its connection
 
 
-class Functions(Protocol):
-    def progress(self) -> Iterable[tuple[Attempt, Progress | None]]: ...
-
-
-class Processes(Protocol):
-    def folders(self) -> list[tuple[Attempt, str]]: ...
-
-
 class ProgressWatch:
     def __init__(
         self,
         *,
-        functions: Functions,
-        processes: Processes,
+        functions: FunctionRunner,
+        processes: ProcessRunner,
         report: Callable[[list[ReportedProgress]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

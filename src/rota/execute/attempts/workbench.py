@@ -57,10 +57,9 @@ class Workbench:
         self._clock = clock
         self._grants = Grants(capacity, kinds)
         self._attempts: dict[Key, Attempt] = {}
-        # Ordered: a plain dict that loses its first entry again and again walks over all the gaps each time.
-        self._ended: OrderedDict[Key, None] = (
-            OrderedDict()
-        )  # also attempts reported as unknown: neither may start any more
+        # Also attempts reported as unknown: neither may start any more. Ordered: a plain dict that loses its first
+        # entry again and again walks over all the gaps each time.
+        self._ended: OrderedDict[Key, None] = OrderedDict()
         self._fence: Fence[Attempt] = Fence(clock())
         self._soft_at = NEVER
         self._draining = False
@@ -313,10 +312,8 @@ class Workbench:
     def put_back(self, returned: list[Attempt]) -> None:
         for attempt in returned:
             self._release_own(attempt)
-        known = [
-            attempt for attempt in returned if self._attempts.get(attempt.key) is attempt
-        ]  # not those that were forgotten with their database
-        self._grants.put_back(known)
+        # Not those that were forgotten with their database.
+        self._grants.put_back([attempt for attempt in returned if self._attempts.get(attempt.key) is attempt])
 
     def process_finished(self, attempt: Attempt, finish: Finish) -> None:
         self._grants.release(attempt.grant)

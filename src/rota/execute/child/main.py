@@ -214,12 +214,8 @@ class Child:
             target: object = importlib.import_module(module_name)
         except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported
             if isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "\0"):
-                where = (
-                    "in the task's package, nor on this node"
-                    if calls.PACKAGE_VARIABLE in os.environ
-                    else "on this node"
-                )
-                raise Refusal("unknown-function", f"there is no module {error.name} {where}") from None
+                package = "in the task's package, nor " if calls.PACKAGE_VARIABLE in os.environ else ""
+                raise Refusal("unknown-function", f"there is no module {error.name} {package}on this node") from None
             name, message, trace = failure_of(error)
             why = f"{module_name} could not be imported: {name}: {message}"
             raise Refusal("import-failed", why, trace) from None
@@ -369,15 +365,12 @@ def main(make: type[Child] = Child) -> None:
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # keeper and agent may die together: nobody else would end us
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    channel = socket.socket(fileno=os.dup(calls.CHANNEL_DESCRIPTOR))
-    go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
-    shared = os.dup(calls.PROGRESS_DESCRIPTOR)
-    questions = os.dup(calls.QUESTIONS_DESCRIPTOR)
+    given = range(calls.CHANNEL_DESCRIPTOR, calls.QUESTIONS_DESCRIPTOR + 1)
+    ours, go_ahead, shared, questions = map(os.dup, given)
+    channel = socket.socket(fileno=ours)
     context.connect(lambda call, progress: progress_board.write(shared, call, progress), _opener(questions))
-    os.close(calls.CHANNEL_DESCRIPTOR)
-    os.close(calls.GO_AHEAD_DESCRIPTOR)
-    os.close(calls.PROGRESS_DESCRIPTOR)
-    os.close(calls.QUESTIONS_DESCRIPTOR)
+    for descriptor in given:
+        os.close(descriptor)
     outputs = [os.dup(1), os.dup(2)]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # followers see each line, and a killed call loses none

@@ -49,12 +49,9 @@ def pack(folder: str, target: BinaryIO, *, limit_bytes: int) -> Packed:
             raise BadCheckpoint("a file was removed while it was read") from None
         # The task may remove the folder: then there is nothing to pack.
     except OSError as error:
-        what = (
-            "its folder is no longer a folder"
-            if error.errno in (errno.ENOTDIR, errno.ELOOP)
-            else error.strerror or error
-        )
-        raise BadCheckpoint(f"it can't be read: {what}") from None
+        is_replaced = error.errno in (errno.ENOTDIR, errno.ELOOP)
+        why = "its folder is no longer a folder" if is_replaced else error.strerror or error
+        raise BadCheckpoint(f"it can't be read: {why}") from None
     finally:
         walk.close()
     return Packed(walk.entries, walk.left_out)

@@ -164,9 +164,7 @@ def _unpacking(order: Spawn, bounds: _Bounds) -> Spawn:
     """Our unpacker with our interpreter, run as the task would be, without network or secrets."""
     python = os.path.realpath(sys.executable)
     seen, program, sandbox = order.folder, os.path.abspath(unpack.__file__), order.sandbox
-    if (
-        sandbox is not None or order.container_spec is not None
-    ):  # an image need not have Python: use a sandbox with ours
+    if sandbox is not None or order.container_spec is not None:  # an image need not have Python: a sandbox has ours
         prefix = os.path.realpath(sys.base_prefix)
         mounts = [(program, _UNPACKER, False)]
         if not prefix.startswith("/usr"):

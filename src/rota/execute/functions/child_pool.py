@@ -254,21 +254,22 @@ class ChildPool:
         self._idle.clear()
 
     def spawn(self, process_key: ProcessKey, limits: UnitLimits, fence_ms: int) -> WarmChild:
-        if process_key.isolation == Isolation.NONE:
-            sandbox = None
-        elif process_key.isolation == Isolation.SANDBOX:
-            sandbox = self._sandbox(process_key)
-        else:
+        if process_key.isolation not in (Isolation.NONE, Isolation.SANDBOX):
             raise BadSpec(f"functions can't run with isolation {process_key.isolation}; use sandbox")
         package = self._package(process_key)
+        sandbox = None if process_key.isolation == Isolation.NONE else self._sandbox(process_key, package)
         self._spawned += 1
         program = self._module.rpartition(".")[2]
         folder = f"{self._child_settings.work}/child-{program}-{os.getpid()}-{self._spawned}"
-        at_first = _at_first(limits)
-        order = (
-            self._plain(process_key, folder, fence_ms, at_first, package)
-            if sandbox is None
-            else self._sandboxed(process_key, sandbox, folder, fence_ms, at_first, package)
+        order = Spawn(
+            program=sys.executable,
+            arguments=self._arguments(package, is_sandboxed=sandbox is not None),
+            env=self._environment(process_key, folder if sandbox is None else WORK, package),
+            folder=folder,
+            fence_ms=fence_ms,
+            cwd=self._child_settings.directory if sandbox is None else None,
+            limits=_at_first(limits),
+            sandbox=sandbox,
         )
         if self._child_settings.packages is not None and package is not None:
             self._child_settings.packages.taken(process_key)
@@ -292,57 +293,27 @@ class ChildPool:
             raise BadSpec(f"the package {process_key.package} is not on this node")
         return unpacked
 
-    def _preloaded(self, package: Unpacked | None) -> tuple[str, ...]:
+    def _arguments(self, package: Unpacked | None, *, is_sandboxed: bool) -> list[str]:
         """Operators preload modules of the node's own code; a package may have others of the same name."""
-        return self._child_settings.imports if package is None else ()
+        preloaded = self._child_settings.imports if package is None else ()
+        # -P: a file that a function leaves in its folder is not imported instead of a module.
+        return [*(["-P"] if is_sandboxed else []), "-m", self._module, *preloaded]
 
-    def _plain(
-        self, process_key: ProcessKey, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None
-    ) -> Spawn:
-        own = {} if package is None else {PACKAGE_VARIABLE: package.folder + package.inside}
-        return Spawn(
-            program=sys.executable,
-            arguments=["-m", self._module, *self._preloaded(package)],
-            env=self._child_settings.environment
-            | {"HOME": folder, "TMPDIR": folder, MARK: folder}
-            | own
-            | _device_environment(process_key),
-            folder=folder,
-            fence_ms=fence_ms,
-            cwd=self._child_settings.directory,
-            limits=limits,
-        )
-
-    def _sandboxed(
-        self,
-        process_key: ProcessKey,
-        sandbox: SandboxSpec,
-        folder: str,
-        fence_ms: int,
-        limits: UnitLimits,
-        package: Unpacked | None,
-    ) -> Spawn:
-        own = {"HOME": WORK, "TMPDIR": "/tmp", MARK: WORK, "PYTHONPATH": ":".join(self._child_settings.path)}
+    def _environment(self, process_key: ProcessKey, home: str, package: Unpacked | None) -> dict[str, str]:
+        own = {"HOME": home, "TMPDIR": home, MARK: home}
+        if home == WORK:
+            own |= {"TMPDIR": "/tmp", "PYTHONPATH": ":".join(self._child_settings.path)}
         if package is not None:
-            sandbox = msgspec.structs.replace(sandbox, mounts=(*sandbox.mounts, (package.folder, SEEN_AT, False)))
-            own[PACKAGE_VARIABLE] = SEEN_AT + package.inside
-        return Spawn(
-            program=sys.executable,
-            # -P: a file that a function leaves in its folder is not imported instead of a module.
-            arguments=["-P", "-m", self._module, *self._preloaded(package)],
-            env=self._child_settings.environment | own | _device_environment(process_key),
-            folder=folder,
-            fence_ms=fence_ms,
-            limits=limits,
-            sandbox=sandbox,
-        )
+            own[PACKAGE_VARIABLE] = (SEEN_AT if home == WORK else package.folder) + package.inside
+        return self._child_settings.environment | own | _device_environment(process_key)
 
-    def _sandbox(self, process_key: ProcessKey) -> SandboxSpec:
+    def _sandbox(self, process_key: ProcessKey, package: Unpacked | None) -> SandboxSpec:
         try:
             requested = named(self._child_settings.mounts, process_key.mounts, process_key.owner)
         except ValueError as error:
             raise BadSpec(str(error)) from None
         mounts = [(mount.source, mount.target, mount.writable) for mount in requested]
+        mounts += [] if package is None else [(package.folder, SEEN_AT, False)]
         return SandboxSpec(
             network=process_key.network, mounts=(*self._child_settings.visible, *mounts), devices=process_key.devices
         )

@@ -52,9 +52,8 @@ class Watch:
         for unit in watched:
             if now - unit.started_at < _CHECK_SECONDS:
                 continue  # most are over before they have used anything
-            if unit.confined or (
-                unit.container is not None and unit.container.group is not None
-            ):  # nobody waits for sandboxed processes: their writes can be read only while they live
+            # Nobody waits for sandboxed processes: their writes can be read only while they live.
+            if unit.confined or (unit.container is not None and unit.container.group is not None):
                 unit.written_bytes = max(unit.written_bytes, sum(map(process_trees.written_bytes, unit.processes())))
             unit.over = self._over(unit)
             if unit.over[0]:

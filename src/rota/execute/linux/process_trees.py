@@ -92,11 +92,14 @@ def peak_bytes(process: int | str) -> int:
 
 
 def _number(path: str, key: bytes) -> int:
-    """0 where the kernel has no figure."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open(path, "rb", buffering=0) as file:
-        for line in file.read().splitlines():
-            if line.startswith(key):
-                return int(line.split()[1])
+    """The number behind a line's key; 0 where the kernel has none. One read: such a file fits in a page."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            content = b"\n" + os.read(descriptor, 8192)
+        finally:
+            os.close(descriptor)
+        return int(content.partition(b"\n" + key)[2].split(None, 1)[0])
     return 0
 
 

@@ -76,10 +76,8 @@ def finish_of(attempt: Attempt, end: End, capture: Capture) -> Finish:
         failure = Failure("keeper-lost", "the keeper process of its node died, and the task with it")
         return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
     if isinstance(end, Refused):
-        failure = Failure(end.slug, end.message)
-        if end.slug == "folder-lost":
-            return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
-        return Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure, capture=capture)
+        outcome = Outcome.DISRUPTED if end.slug == "folder-lost" else Outcome.REFUSED
+        return Finish(outcome=outcome, run_us=0, failure=Failure(end.slug, end.message), capture=capture)
     outcome, exit_code, why = _outcome(attempt, end)
     return Finish(
         outcome=outcome,

@@ -19,7 +19,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from rota.execute.keeper_link import Ended, KeeperLink, Spawn, UnitLimits
+import msgspec
+
+from rota.execute.keeper_link import Ended, KeeperLink
 from rota.execute.linux import cgroups
 from rota.execute.processes import sandbox_proof
 from rota.execute.sandbox import engine_calls
@@ -96,18 +98,10 @@ async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
     if engine.kind == PODMAN and not link.facts.container_groups:
         return "podman's containers are limited and ended through control groups, and this agent can make none"
     data = data_label(work)
-    order = Spawn(
-        program="script",
-        arguments=[],
-        env={"PATH": "/usr/bin:/bin", "PROOF_HIDDEN": str(work.parent)},
-        folder=f"{work}/proof-{engine.kind}",
-        fence_ms=0,
-        script=sandbox_proof.SCRIPT,
-        limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
-        container_spec=ContainerSpec(
-            engine=engine, image=PROOF_IMAGE, name=f"{data}-proof", data=data, tmp_bytes=1024 * 1024, mounts=_programs()
-        ),
+    container_spec = ContainerSpec(
+        engine=engine, image=PROOF_IMAGE, name=f"{data}-proof", data=data, tmp_bytes=1024 * 1024, mounts=_programs()
     )
+    order = msgspec.structs.replace(sandbox_proof.proof(work, f"proof-{engine.kind}"), container_spec=container_spec)
     end, output = await sandbox_proof.run(link, order)
     if not isinstance(end, Ended) or end.status != 0:
         return engine_calls.error_line(output) or f"a first container did not run: {end}"

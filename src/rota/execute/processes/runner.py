@@ -366,13 +366,12 @@ class ProcessUnit:
         if self.image:
             finish = container_finish(finish, image=self.image, program=self._program)
         if may_be_the_disks_fault(end, finish):  # before its folder is removed
-            finish = self._blamed_on_disk(end, finish)
+            full_disk = self._runner.full_disk
+            if self.has_ended:
+                finish = full_disk.judge(self.attempt, finish)
+            else:
+                finish = full_disk.blame(self.attempt, finish, innocent=True)
         self._runner.over(self, finish, folder_left=folder_left)
-
-    def _blamed_on_disk(self, end: End, finish: Finish) -> Finish:
-        if isinstance(end, Ended):
-            return self._runner.full_disk.judge(self.attempt, finish)
-        return self._runner.full_disk.blame(self.attempt, finish, innocent=True)
 
     def _cap_reached(self) -> None:
         if self.attempt.stopping is None:

@@ -10,6 +10,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import msgspec
+
 from rota.execute.keeper_link import AwaitedEnd, End, Ended, KeeperLink, Refused, SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.sandbox.bubblewrap import UID, WORK
@@ -73,22 +75,26 @@ async def prove(link: KeeperLink, work: Path) -> str:
     """Why this node's sandbox can't be relied on; "" if it can."""
     if not link.facts.bwrap:
         return link.facts.why_no_sandbox
-    order = Spawn(
-        program="script",
-        arguments=[],
-        env={"PATH": "/usr/bin:/bin", "PROOF_HIDDEN": str(work.parent)},
-        folder=f"{work}/proof",
-        fence_ms=0,
-        script=SCRIPT,
-        limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
-        sandbox=SandboxSpec(tmp_bytes=1024 * 1024),
-    )
+    order = msgspec.structs.replace(proof(work, "proof"), sandbox=SandboxSpec(tmp_bytes=1024 * 1024))
     end, output = await run(link, order)
     if isinstance(end, Refused):
         return end.message
     if not isinstance(end, Ended) or end.status != 0:
         return f"a first try did not work: {output.strip()[-300:] or end}"
     return "; ".join(judge(output))
+
+
+def proof(work: Path, name: str) -> Spawn:
+    """The script as an order, without its isolation."""
+    return Spawn(
+        program="script",
+        arguments=[],
+        env={"PATH": "/usr/bin:/bin", "PROOF_HIDDEN": str(work.parent)},
+        folder=f"{work}/{name}",
+        fence_ms=0,
+        script=SCRIPT,
+        limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
+    )
 
 
 async def run(link: KeeperLink, order: Spawn) -> tuple[End, str]:

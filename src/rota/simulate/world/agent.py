@@ -65,17 +65,17 @@ class Agent(Process):
             clock=self.clock,
         )
         self.bench.set_executors(self.machine, self.machine)
-        me = Introduction(
-            servers=("anywhere",),
-            token="",
-            pool=f"pool{node.pool}",
+        hello = wire.Hello(
+            protocol=wire.PROTOCOL,
             name=node.name,
             boot=self.boot,
+            floor=0,
             capacity=node.capacity,
             labels={},
             capabilities=[],
             version="0",
         )
+        me = Introduction(servers=("anywhere",), token="", pool=f"pool{node.pool}", hello=hello)
         self.control = ControlConnection(introduction=me, workbench=self.bench, outbox=self.outbox)
         self.epochs: dict[tuple[int, int], tuple[int, int]] = {}  # attempt → epoch of its start, our floor then
         self.floor = 0
