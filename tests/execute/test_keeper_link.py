@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from rota.execute.keeper.setup import KeeperOptions
 from rota.execute.keeper_link import KeeperLink
 
 
 async def test_a_keeper_that_dies_while_it_is_replaced_is_replaced_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = KeeperLink(work=tmp_path, use_cgroups=False)
+    link = KeeperLink(work=tmp_path, options=KeeperOptions(use_cgroups=False))
     await link.start()
     first = link._process
     assert first is not None
@@ -41,7 +42,7 @@ async def test_a_keeper_that_dies_while_it_is_replaced_is_replaced_again(
 
 
 async def test_an_agent_that_ends_while_its_keeper_is_replaced_does_not_wait_for_ever(tmp_path: Path) -> None:
-    link = KeeperLink(work=tmp_path, use_cgroups=False)
+    link = KeeperLink(work=tmp_path, options=KeeperOptions(use_cgroups=False))
     await link.start()
     first = link._process
     assert first is not None

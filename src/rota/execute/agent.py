@@ -39,6 +39,7 @@ from rota.execute.functions.packages import Packages
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.runner import FunctionRunner
 from rota.execute.functions.visible_folders import VisibleFolders, find_visible
+from rota.execute.keeper.setup import KeeperOptions
 from rota.execute.keeper_link import KeeperFacts, KeeperLink
 from rota.execute.leaving import Stay, leave_when_due, wind_down
 from rota.execute.linux import cgroup_limits
@@ -115,14 +116,14 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: OnRead
     lock = data_folder.lock(options.data)
     try:
         work = await asyncio.to_thread(data_folder.sweep, options.data)
-        link = KeeperLink(
-            work=work,
+        keeper_options = KeeperOptions(
             use_cgroups=options.use_cgroups,
             use_sandbox=options.use_sandbox,
             use_containers=options.engine != engine.NONE,
-            visible=_visible(options),
+            visible=(*_visible_folders(options).folders, *(mount.source for mount in options.mounts)),
             roots=tuple(options.roots.values()),
         )
+        link = KeeperLink(work=work, options=keeper_options)
         await link.start()
         try:
             await _run(options, stop, on_ready, link, work)
@@ -296,11 +297,6 @@ async def _live(
             loop.cancel()
         await parts.questions.aclose()
         await parts.transfers.close()
-
-
-def _visible(options: AgentOptions) -> tuple[str, ...]:
-    """Folders that sandboxes are built from: those that functions need, and the operator's mounts."""
-    return (*_visible_folders(options).folders, *(mount.source for mount in options.mounts))
 
 
 def _visible_folders(options: AgentOptions) -> VisibleFolders:

@@ -8,8 +8,6 @@ warm child). `keeper/main.py` carries the orders out.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
 import os
 import socket
 import subprocess
@@ -23,7 +21,8 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
-from rota.execute.keeper import main, reachable_folders, setup
+from rota.execute.keeper import main, reachable_folders
+from rota.execute.keeper.setup import KeeperOptions
 from rota.execute.linux import cgroups, process_trees, work_folder
 from rota.execute.messages import packets
 from rota.execute.sandbox.container import ContainerSpec
@@ -137,24 +136,9 @@ class KeeperFacts(msgspec.Struct, frozen=True):
 
 
 class KeeperLink:
-    def __init__(
-        self,
-        *,
-        work: Path,
-        use_cgroups: bool,
-        use_sandbox: bool = False,
-        use_containers: bool = False,
-        visible: tuple[str, ...] = (),
-        roots: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, *, work: Path, options: KeeperOptions) -> None:
         self._work = work
-        self._options = setup.KeeperOptions(
-            use_cgroups=use_cgroups,
-            use_sandbox=use_sandbox,
-            use_containers=use_containers,
-            visible=list(visible),
-            roots=list(roots),
-        )
+        self._options = options
         # removes the containers of a dead keeper; may take long
         self.remove_containers: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -172,13 +156,7 @@ class KeeperLink:
     async def start(self) -> None:
         ours, theirs = packets.pair()
         process = subprocess.Popen(  # noqa: ASYNC220 - a short spawn, once per keeper
-            [
-                sys.executable,
-                "-m",
-                "rota.execute.keeper.main",
-                str(self._work),
-                json.dumps(dataclasses.asdict(self._options)),
-            ],
+            [sys.executable, "-m", "rota.execute.keeper.main", str(self._work), _encode(self._options).decode()],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
             env=_keeper_environment(self._work, theirs.fileno()),
@@ -264,10 +242,8 @@ class KeeperLink:
         assert self._channel is not None
         try:
             packets.send(self._channel, entry[1], entry[2])
-        except BlockingIOError:
-            return False
         except OSError:
-            return False  # the keeper is gone; `_on_readable` is about to notice
+            return False  # the socket is full, or the keeper is gone: `_on_readable` is about to notice
         _close_all(entry[2])
         return True
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rota.cli.operate.finding import Finding
 from rota.execute.keeper import confined_exec, setup
+from rota.execute.keeper.setup import KeeperOptions
 from rota.execute.keeper_link import KeeperFacts, KeeperLink
 from rota.execute.linux import cgroup_limits
 from rota.execute.processes import engine, sandbox_proof
@@ -60,7 +61,8 @@ def _tried_out(data: Path) -> list[Finding]:
 
 
 async def _try_out(work: Path) -> tuple[KeeperFacts, str, str]:
-    link = KeeperLink(work=work, use_cgroups=True, use_sandbox=True, visible=(sys.prefix, sys.base_prefix))
+    options = KeeperOptions(use_cgroups=True, use_sandbox=True, visible=(sys.prefix, sys.base_prefix))
+    link = KeeperLink(work=work, options=options)
     await link.start()
     try:
         return link.facts, await sandbox_proof.prove(link, work), cgroup_limits.disk_of(str(work))
@@ -142,7 +144,7 @@ async def _proven_engine() -> tuple[str | None, str]:
     with tempfile.TemporaryDirectory(prefix="rota-doctor-") as data:
         work = Path(data).resolve() / "work"  # noqa: ASYNC240 - nothing else runs here
         work.mkdir(mode=0o700)
-        link = KeeperLink(work=work, use_cgroups=True, use_containers=True)
+        link = KeeperLink(work=work, options=KeeperOptions(use_cgroups=True, use_containers=True))
         await link.start()
         try:
             found, why_not = await engine.find(engine.AUTO, link, work)

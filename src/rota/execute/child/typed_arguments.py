@@ -26,12 +26,9 @@ class Converter:
         parameters = signature.parameters.values()
         self._hints = hints
         self._positions = [parameter.name for parameter in parameters if parameter.kind in _BY_POSITION]
-        self._rest = next(
-            (parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.VAR_POSITIONAL), None
-        )
-        self._others = next(
-            (parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.VAR_KEYWORD), None
-        )
+        by_kind = {parameter.kind: parameter.name for parameter in parameters}
+        self._rest = by_kind.get(inspect.Parameter.VAR_POSITIONAL)
+        self._others = by_kind.get(inspect.Parameter.VAR_KEYWORD)
         self._known = set(signature.parameters)
 
     def __call__(self, arguments: list[object], named: dict[str, object]) -> Arguments:

@@ -121,11 +121,8 @@ class ChildPool:
         process_key = attempt.terms.process_key
         if not (attempt.gpus or attempt.devices):
             return process_key
-        files = (
-            ()
-            if process_key.isolation == Isolation.NONE
-            else self._child_settings.devices.of(attempt.gpus, attempt.devices)
-        )
+        devices = self._child_settings.devices
+        files = () if process_key.isolation == Isolation.NONE else devices.of(attempt.gpus, attempt.devices)
         return msgspec.structs.replace(process_key, devices=files, gpus=attempt.gpus, assigned=attempt.devices)
 
     def give_up_devices(self, attempt: Attempt, *, but: ProcessKey | None = None) -> None:

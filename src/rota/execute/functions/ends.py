@@ -46,11 +46,7 @@ def answered(reply: Reply, capture: Capture | None) -> Finish:
 
 
 def start_failure(child: WarmChild, end: End) -> tuple[str, str, str]:
-    return child.failure or (
-        "child-start-failed",
-        f"the process for functions {_how(end)} while starting",
-        "",
-    )
+    return child.failure or ("child-start-failed", f"the process for functions {_how(end)} while starting", "")
 
 
 def crash(attempt: Attempt, child: WarmChild, end: End, capture: Capture, run_us: int) -> Finish:

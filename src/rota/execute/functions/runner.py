@@ -64,14 +64,10 @@ class FunctionRunner:
 
     def start(self, attempt: Attempt) -> None:
         """Gives a granted attempt a child, once its package is here."""
-        if (
-            attempt.terms.process_key.package
-            and self._packages is not None
-            and not self._packages.find(attempt.terms.process_key)
-        ):
-            self._fetching[attempt] = self._loop.create_task(
-                self._start_when_here(attempt, self._packages), name="package"
-            )
+        process_key, packages = attempt.terms.process_key, self._packages
+        if process_key.package and packages is not None and not packages.find(process_key):
+            fetching = self._start_when_here(attempt, packages)
+            self._fetching[attempt] = self._loop.create_task(fetching, name="package")
         else:
             self._start(attempt)
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -31,10 +32,10 @@ class KeeperOptions:
     """The agent's options for its keeper. `visible`: folders that sandboxes may be built from."""
 
     use_cgroups: bool
-    use_sandbox: bool
-    visible: list[str]
+    use_sandbox: bool = False
     use_containers: bool = False  # groups for containers
-    roots: list[str] = field(default_factory=list)  # folders with whole systems
+    visible: Sequence[str] = ()
+    roots: Sequence[str] = ()  # folders with whole systems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,13 +52,8 @@ class Starter:
 
     def limit(self, unit: Unit, limits: dict[str, int]) -> None:
         unit.disk_bytes = limits.get("disk_bytes", 0)
-        unit.limits = Limits(
-            memory_bytes=limits.get("memory_bytes", 0),
-            pids=limits.get("pids", 0),
-            cpu_milli=limits.get("cpu_milli", 0),
-            iops=limits.get("iops", 0),
-            device=self._setup.device,
-        )
+        enforced = {name: amount for name, amount in limits.items() if name != "disk_bytes"}
+        unit.limits = Limits(**enforced, device=self._setup.device)
 
     def _start_plainly(self, unit: Unit, order: SpawnOrder, descriptors: list[int]) -> None:
         unit.is_plain = True

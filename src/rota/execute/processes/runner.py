@@ -112,23 +112,19 @@ class ProcessRunner:
             failure = Failure("bad-spec", str(error))
             self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
             return
-        if (
-            order.container_spec is not None
-            and self.images is not None
-            and order.container_spec.image not in self.images.known
-        ):
-            fetch = self.loop.create_task(
-                self._fetch_then_begin(attempt, spec, order, self.images), name="fetch an image"
-            )
-            self._fetches[attempt] = fetch
+        container_spec, images = order.container_spec, self.images
+        if container_spec is not None and images is not None and container_spec.image not in images.known:
+            fetch = self._fetch_then_begin(attempt, spec, order, container_spec.image, images)
+            self._fetches[attempt] = self.loop.create_task(fetch, name="fetch an image")
         else:
             self._begin(attempt, spec, order)
 
-    async def _fetch_then_begin(self, attempt: Attempt, spec: RunSpec, order: Spawn, images: Images) -> None:
+    async def _fetch_then_begin(
+        self, attempt: Attempt, spec: RunSpec, order: Spawn, image: str, images: Images
+    ) -> None:
         """Pulls the image first; that time does not count against the cap."""
-        assert order.container_spec is not None
         try:
-            why = await images.fetch(order.container_spec.image)
+            why = await images.fetch(image)
         except asyncio.CancelledError:
             outcome = attempt.stopping or Outcome.DISRUPTED
             self.on_finish(attempt, Finish(outcome=outcome, run_us=0, failure=stopped(attempt, outcome)))
@@ -136,9 +132,7 @@ class ProcessRunner:
         finally:
             del self._fetches[attempt]
         if why:
-            failure = Failure(
-                "image-unavailable", f"there is no image {order.container_spec.image} for this node: {why}"
-            )
+            failure = Failure("image-unavailable", f"there is no image {image} for this node: {why}")
             self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
         else:
             self._begin(attempt, spec, order)
@@ -350,7 +344,8 @@ class ProcessUnit:
             self._cap.cancel()
         if not self._is_over:
             self._runner.link.terminate(self.number)
-            self._cap = self._runner.loop.call_later(self._runner.kill_grace_seconds, self._kill)
+            kill, grace_seconds = self._runner.link.kill, self._runner.kill_grace_seconds
+            self._cap = self._runner.loop.call_later(grace_seconds, kill, self.number)
 
     def unit_over(self, end: End) -> None:
         self._is_over = True
@@ -377,6 +372,3 @@ class ProcessUnit:
         if self.attempt.stopping is None:
             self.attempt.stopping = Outcome.TIMEOUT
             self.stop()
-
-    def _kill(self) -> None:
-        self._runner.link.kill(self.number)

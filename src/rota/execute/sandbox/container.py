@@ -59,15 +59,8 @@ class Bounds:
 def arguments(container_spec: ContainerSpec, bounds: Bounds, *, folder: str, uid: int) -> list[str]:
     """The engine's argv up to and with the image; the task's own argv follows."""
     engine = container_spec.engine
-    argv = [
-        *_engine(engine),
-        "run",
-        "--rm",
-        "--name",
-        container_spec.name,
-        "--label",
-        f"{DATA_LABEL}={container_spec.data}",
-    ]
+    argv = [*_engine(engine), "run", "--rm", "--name", container_spec.name]
+    argv += ["--label", f"{DATA_LABEL}={container_spec.data}"]
     argv += ["--pull", "missing", "--log-driver", "none", "--no-healthcheck"]
     argv += ["--init"] if engine.init else []
     argv += ["--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges"]
@@ -133,12 +126,8 @@ def _tmp(container_spec: ContainerSpec, uid: int) -> list[str]:
 
 
 def _mount(mount: Mount) -> str:
-    fields = [
-        "type=bind",
-        f"source={mount.source}",
-        f"target={mount.target}",
-        *([] if mount.writable else ["readonly"]),
-    ]
+    fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
+    fields += [] if mount.writable else ["readonly"]
     return ",".join(_quoted(field) for field in fields)
 
 
