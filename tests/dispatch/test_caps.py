@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rota import wire
 from rota.dispatch.agent_connection import enter
-from rota.dispatch.caps import CAPABILITY, follow_caps
 from rota.dispatch.session import Session
+from rota.dispatch.watch import CAPS, follow_caps
 from rota.model.resources import Resources
 from rota.store.caps import CapTooLong, change_cap
 from tests.dispatch.leading import Leading
@@ -29,7 +29,7 @@ def caps_sent(session: Session) -> list[tuple[int, int, int]]:
 async def test_a_changed_cap_is_sent_once_on_every_connection_of_its_node(leading: Leading) -> None:
     rows, pool = leading.rows, leading.pool
     task = await leading.running()
-    first = joined(leading, CAPABILITY)
+    first = joined(leading, CAPS)
     changed = await change_cap(
         rows.connection, task, rows.tenant, by_ms=5000, to_ms=None, longest_ms=LONGEST_MS, user="ann"
     )
@@ -38,7 +38,7 @@ async def test_a_changed_cap_is_sent_once_on_every_connection_of_its_node(leadin
         await follow_caps(pool, rows.connection)
     assert caps_sent(first) == [(task, 1, changed.cap_ms)]
     assert pool.core.state.running[task].cap_us == changed.cap_ms * 1000
-    second = joined(leading, CAPABILITY)  # the agent lost its connection, or we are the next leader
+    second = joined(leading, CAPS)  # the agent lost its connection, or we are the next leader
     await follow_caps(pool, rows.connection)
     assert caps_sent(second) == [(task, 1, changed.cap_ms)]
 

@@ -53,7 +53,8 @@ async def serve_agent(
     pool: PoolState, database: Database, channel: Channel, receive: Receive, on_registered: Callable[[], None]
 ) -> None:
     """Serves one control connection from beginning to end. `on_registered` refreshes caches of the nodes there are."""
-    hello = await _shake_hands(pool, channel, receive)
+    await channel.send_bytes(wire.encode(welcome(pool)))
+    hello = check_hello(pool, await _next(receive))
     session = await _register(pool, database, channel, hello)
     on_registered()
     writer = asyncio.create_task(session.write(), name=f"session-writer-{session.name}")
@@ -61,10 +62,8 @@ async def serve_agent(
     closer = asyncio.create_task(_closed_by_us(session), name=f"session-closer-{session.name}")
     try:
         await asyncio.wait({writer, reader, closer}, return_when=asyncio.FIRST_COMPLETED)
-        if reader.done() and reader.exception() is not None:
-            error = reader.exception()
-            assert error is not None
-            raise error
+        if reader.done():
+            reader.result()
     finally:
         pool.leave(session)
         note_goodbye(pool, session)
@@ -77,11 +76,6 @@ async def _closed_by_us(session: Session) -> None:
     """Ends shortly after the session was closed: a peer that reads nothing would hold up the goodbye for ever."""
     await session.closing.wait()
     await asyncio.sleep(GOODBYE_SECONDS)
-
-
-async def _shake_hands(pool: PoolState, channel: Channel, receive: Receive) -> wire.Hello:
-    await channel.send_bytes(wire.encode(welcome(pool)))
-    return check_hello(pool, await _next(receive))
 
 
 def welcome(pool: PoolState) -> wire.Welcome:
@@ -167,10 +161,7 @@ def enter(pool: PoolState, channel: Channel, hello: wire.Hello, *, node: int, dr
 
 
 async def _read(pool: PoolState, session: Session, receive: Receive) -> None:
-    while True:
-        data = await receive()
-        if data is None:
-            return
+    while (data := await receive()) is not None:
         listen(pool, session, _decode(data))
 
 
@@ -200,11 +191,7 @@ def _reconcile(
 ) -> None:
     for task, attempt in unknown:
         _give_back(pool, session, task, attempt, Outcome.DISRUPTED)
-    strangers = [
-        (task, attempt)
-        for task, attempt in present
-        if task not in pool.attempts or pool.attempts[task].attempt != attempt
-    ]
+    strangers = [key for key in present if key[0] not in pool.attempts or pool.attempts[key[0]].attempt != key[1]]
     if strangers:
         session.send(wire.Stop(pool.lease.epoch, strangers, "cancel"))
 

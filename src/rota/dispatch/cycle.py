@@ -23,7 +23,6 @@ from rota.dispatch.watch import follow_drains
 from rota.model.attempt import Input, Outcome
 from rota.model.node import Closed
 from rota.model.queue import ReadyTask
-from rota.model.resources import Resources
 from rota.model.secret import SPEC_HEAD
 from rota.store import concurrency_keys, nodes, queue
 from rota.store.database import CONNECTION_LOST, Connection
@@ -97,11 +96,11 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
     asked = {request.task: request for request in requests}
     planned = {start.task.id: start.task for start in starts}
     named = [row for row in started if row.spec.startswith(SPEC_HEAD)]
-    if not named:
-        _send(pool, started, asked, planned, inputs, {})
-        return
     # Tasks without secrets first: the others need one more query, and may have to wait for the database.
-    _send(pool, [row for row in started if not row.spec.startswith(SPEC_HEAD)], asked, planned, inputs, {})
+    plain = [row for row in started if not row.spec.startswith(SPEC_HEAD)] if named else started
+    _send(pool, plain, asked, planned, inputs, {})
+    if not named:
+        return
     resolved = await resolve(pool, connection, [(row.task, planned[row.task].tenant, row.spec) for row in named])
     if resolved is not None:  # else the lease is over; the next leader finds these rows
         _send(pool, named, asked, planned, inputs, resolved)
@@ -236,16 +235,15 @@ def _run(task: ReadyTask, row: Started, fence_ms: int, inputs: tuple[Input, ...]
 
 def _deliver(pool: PoolState, node: int, runs: list[Run]) -> None:
     session = pool.sessions.get(node)
-    first = pool.attempts[runs[0].task]
-    if session is not None and session.boot == first.boot and session.reported_closed is Closed.LEAVING:
-        for run in runs:  # its agent reported that during the authorisation, and may be gone before they arrive
-            pool.give_up(pool.attempts[run.task], Outcome.RECALLED, "its node is about to leave")
-        return
-    if session is not None and session.boot == first.boot:
-        shapes: dict[int, Resources] = {run.shape: pool.core.state.shapes[run.shape].resources for run in runs}
-        session.start(runs, shapes)
-        return
-    if session is not None:  # the node restarted in between: no attempt of the old boot can be running
+    if session is None:
+        return  # the attempts are reconciled when the node comes back, or given up after their grace
+    if session.boot != pool.attempts[runs[0].task].boot:  # no attempt of the old boot can be running
         for run in runs:
             pool.give_up(pool.attempts[run.task], Outcome.DISRUPTED, "its node restarted before it was sent")
-    # Without a session the attempts are reconciled when the node comes back, or given up after their grace.
+    elif (
+        session.reported_closed is Closed.LEAVING
+    ):  # reported during the authorisation; it may be gone before they arrive
+        for run in runs:
+            pool.give_up(pool.attempts[run.task], Outcome.RECALLED, "its node is about to leave")
+    else:
+        session.start(runs, {run.shape: pool.core.state.shapes[run.shape].resources for run in runs})

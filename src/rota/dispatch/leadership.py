@@ -136,7 +136,7 @@ class Leadership:
     # ---- news, to the leader here or on another node ---------------------------------------------------------------
 
     def arrived(self, pool: int, tasks: list[ReadyTask], shapes: dict[int, Shape]) -> None:
-        leader = self._here(pool)
+        leader = self.leader(pool)
         if leader is not None:
             leader.news.arrived(tasks, shapes)
             return
@@ -147,88 +147,62 @@ class Leadership:
 
     def announce(self, pool: int, task: ReadyTask) -> None:
         """A row that the leader reads from the database: for rare edits, whose shape it may not know."""
-        leader = self._here(pool)
-        if leader is not None:
-            leader.news.hinted(task.tenant, task.order)
-        else:
-            self._hint(Hint(pool=pool, arrivals={task.tenant: task.order}))
+        self._tell(Hint(pool=pool, arrivals={task.tenant: task.order}))
 
     def timed(self, pool: int, tenant: int, seconds: float) -> None:
-        leader = self._here(pool)
-        if leader is not None:
-            leader.news.timer(tenant, seconds)
-        else:
-            self._hint(Hint(pool=pool, timers={tenant: seconds}))
+        self._tell(Hint(pool=pool, timers={tenant: seconds}))
 
     def cancelled(self, pool: int, *, running: list[tuple[int, int]], waiting: list[int]) -> None:
-        leader = self._here(pool)
-        if leader is not None:
-            leader.news.cancel(running)
-            leader.news.gone(waiting)
-        else:
-            self._hint(Hint(pool=pool, cancelled=running, gone=waiting))
+        self._tell(Hint(pool=pool, cancelled=running, gone=waiting))
 
     def paused(self, pool: int, running: list[tuple[int, int]]) -> None:
-        leader = self._here(pool)
-        if leader is not None:
-            leader.news.pause(running)
-        else:
-            self._hint(Hint(pool=pool, paused=running))
+        self._tell(Hint(pool=pool, paused=running))
 
     def recapped(self, pool: int, caps: list[tuple[int, int, int]]) -> None:
-        leader = self._here(pool)
-        if leader is not None:
-            leader.news.recap(caps)
-        else:
-            self._hint(Hint(pool=pool, caps=caps))
+        self._tell(Hint(pool=pool, caps=caps))
 
     def reordered(self, pool: int, tenant: int, task: int, order: OrderKey) -> None:
         """A waiting task was edited: the leader forgets its copy and reads the row again."""
-        leader = self._here(pool)
-        if leader is not None:
-            leader.news.gone([task])
-            leader.news.hinted(tenant, order)
-        else:
-            self._hint(Hint(pool=pool, gone=[task], arrivals={tenant: order}))
+        self._tell(Hint(pool=pool, gone=[task], arrivals={tenant: order}))
 
     def poll_soon(self, pools: Iterable[int]) -> None:
         """Rows of these pools changed that only a poll reads: dependents to release, places of keys, cool-downs."""
         for pool in sorted(pools):
-            leader = self._here(pool)
-            if leader is not None:
-                leader.news.poll_soon()
-            else:
-                self._hint(Hint(pool=pool, poll=True))
+            self._tell(Hint(pool=pool, poll=True))
+
+    def _tell(self, hint: Hint) -> None:
+        if self.leader(hint.pool) is not None:
+            self.receive(hint)
+        else:
+            self._hint(hint)
 
     def receive(self, hint: Hint) -> None:
-        """A hint from another node. Nothing happens if this node no longer leads the pool."""
-        leader = self._here(hint.pool)
+        """News of this node, or a hint from another one. Nothing happens if this node no longer leads the pool."""
+        leader = self.leader(hint.pool)
         if leader is None:
             return
         news = leader.news
-        news.gone(hint.gone)  # first: an edited task is both gone and arrived
+        if hint.gone:
+            news.gone(hint.gone)  # first: an edited task is both gone and arrived
         for tenant, order in hint.arrivals.items():
             news.hinted(tenant, order)
         for tenant, seconds in hint.timers.items():
             news.timer(tenant, seconds)
-        news.cancel(hint.cancelled)
-        news.pause(hint.paused)
+        news.stop(hint.cancelled, "cancel")
+        news.stop(hint.paused, "pause")
         news.recap(hint.caps)
         if hint.poll:
             news.poll_soon()
 
     def leader(self, pool: int) -> PoolLeader | None:
         """The pool's leader, if it is on this server node."""
-        return self._here(pool)
+        leader = self.leaders.get(pool)
+        return leader if leader is not None and leader.ready.is_set() else None
 
     def insight(self, pool: int) -> Insight | None:
         """Answers from the memory of the pool's leader, if it is on this server node."""
-        leader = self._here(pool)
+        leader = self.leader(pool)
         return None if leader is None else leader.insight
-
-    def _here(self, pool: int) -> PoolLeader | None:
-        leader = self.leaders.get(pool)
-        return leader if leader is not None and leader.ready.is_set() else None
 
     def _hint(self, hint: Hint) -> None:
         leader = self._membership.leaders.get(hint.pool)

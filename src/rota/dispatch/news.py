@@ -6,9 +6,8 @@ Any of it may be lost: the slow poll reads the same from rows a little later.
 from __future__ import annotations
 
 from rota.decide.messages import ShapeKnown, TasksGone
-from rota.dispatch.caps import send_cap
 from rota.dispatch.pool import PoolState
-from rota.dispatch.watch import stop_attempt
+from rota.dispatch.watch import send_cap, stop_attempt
 from rota.model.queue import OrderKey, ReadyTask
 from rota.model.resources import Shape
 
@@ -39,13 +38,9 @@ class News:
         """Rows changed that only the slow poll reads: dependents to release, places of keys, cool-downs."""
         self._pool.wakes.poll_soon()
 
-    def cancel(self, attempts: list[tuple[int, int]]) -> None:
+    def stop(self, attempts: list[tuple[int, int]], reason: str) -> None:
         for task, attempt in attempts:
-            stop_attempt(self._pool, task, attempt, "cancel")
-
-    def pause(self, attempts: list[tuple[int, int]]) -> None:
-        for task, attempt in attempts:
-            stop_attempt(self._pool, task, attempt, "pause")
+            stop_attempt(self._pool, task, attempt, reason)
 
     def recap(self, caps: list[tuple[int, int, int]]) -> None:
         """(task, attempt, cap in ms): the new caps of running attempts."""

@@ -55,7 +55,7 @@ class Session:
         self._settled: list[tuple[int, int]] = []
         self._frames: list[wire.Frame] = []
         self.wake = asyncio.Event()
-        self._closing: tuple[int, str] | None = None
+        self.goodbye: tuple[int, str] | None = None  # the close code and reason; None while the session is open
         self.closing = asyncio.Event()
         self.closed = asyncio.Event()
 
@@ -82,27 +82,22 @@ class Session:
         self.wake.set()
 
     def close(self, code: int, reason: str) -> None:
-        if self._closing is None:
-            self._closing = (code, reason)
+        if self.goodbye is None:
+            self.goodbye = (code, reason)
         self.closing.set()
         self.wake.set()
-
-    @property
-    def goodbye(self) -> tuple[int, str] | None:
-        """The close code and reason; None while the session is open."""
-        return self._closing
 
     # ---- the one writer -------------------------------------------------------------------------------------------
 
     async def write(self) -> None:
         """Sends until closed. Ends when the connection breaks."""
         try:
-            while self._closing is None:
+            while self.goodbye is None:
                 await self.wake.wait()
                 self.wake.clear()
                 for data in self.take():
                     await self._channel.send_bytes(data)
-            await self._channel.close(*self._closing)
+            await self._channel.close(*self.goodbye)
         except (RuntimeError, OSError):
             return  # the reader sees the same break and ends the session
         finally:

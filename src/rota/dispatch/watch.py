@@ -12,7 +12,7 @@ from contextlib import suppress
 import structlog
 
 from rota import wire
-from rota.dispatch.caps import follow_caps
+from rota.decide.messages import CapChanged
 from rota.dispatch.closed_nodes import save_reports, tell_core
 from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.operator_rules import learn_rules, save_run_times, save_shares
@@ -21,6 +21,7 @@ from rota.model.attempt import Outcome
 from rota.model.clock import to_us
 from rota.model.errors import Problem
 from rota.store import nodes, queue
+from rota.store.caps import load_changed_caps
 from rota.store.database import AnyConnection, Database
 from rota.store.reading import database_clock
 
@@ -30,6 +31,7 @@ RECALL_AFTER_SECONDS = 1.0
 VACUUM_SECONDS = 30.0
 DEPENDENTS_A_POLL = 1_000
 TIMER_SECONDS = 0.02
+CAPS = "caps"  # the capability of agents that understand a changed cap
 
 
 class Watch:
@@ -51,7 +53,8 @@ class Watch:
         pool = self._pool
         await measure_clock(pool, reads)
         await save_reports(pool, reads)
-        await stop_unwanted(pool, reads)
+        for task, attempt, for_good in await queue.load_stopping(reads, pool.id):
+            stop_attempt(pool, task, attempt, "cancel" if for_good else "pause")
         await follow_caps(pool, reads)
         await learn_rules(pool, reads)
         await follow_keys(pool, reads)
@@ -122,15 +125,11 @@ async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:
 def give_up_silent_nodes(pool: PoolState) -> None:
     """A node that was silent for an attempt's grace is dead or has killed it: the attempt is lost."""
     now = pool.clock()
-    silent: dict[int, list[Authorised]] = {}
-    for attempt in pool.attempts.values():
-        if attempt.node not in pool.sessions and not attempt.reported:
-            silent.setdefault(attempt.node, []).append(attempt)
-    for attempts in silent.values():
-        for attempt in attempts:
-            if now - silent_since(pool, attempt) >= attempt.grace_ms / 1000:
-                pool.give_up(attempt, Outcome.LOST, "its node went silent")
-                log.warning("watch.lost", pool=pool.name, node=attempt.node, task=attempt.task, attempt=attempt.attempt)
+    silent = [a for a in pool.attempts.values() if a.node not in pool.sessions and not a.reported]
+    for attempt in silent:
+        if now - silent_since(pool, attempt) >= attempt.grace_ms / 1000:
+            pool.give_up(attempt, Outcome.LOST, "its node went silent")
+            log.warning("watch.lost", pool=pool.name, node=attempt.node, task=attempt.task, attempt=attempt.attempt)
 
 
 def silent_since(pool: PoolState, attempt: Authorised) -> float:
@@ -151,11 +150,6 @@ def close_silent_sessions(pool: PoolState) -> None:
             pool.leave(session)
 
 
-async def stop_unwanted(pool: PoolState, connection: AnyConnection) -> None:
-    for task, attempt, for_good in await queue.load_stopping(connection, pool.id):
-        stop_attempt(pool, task, attempt, "cancel" if for_good else "pause")
-
-
 def stop_attempt(pool: PoolState, task: int, attempt: int, reason: str) -> None:
     """Sends the stop once for each connection. Settlement of the result reads the owner's request again."""
     authorised = pool.attempts.get(task)
@@ -167,6 +161,26 @@ def stop_attempt(pool: PoolState, task: int, attempt: int, reason: str) -> None:
         session.send(wire.Stop(pool.lease.epoch, [(task, attempt)], reason))
 
 
+async def follow_caps(pool: PoolState, connection: AnyConnection) -> None:
+    """Passes on changed caps whose hint was lost, or whose leader is new, or whose agent came back."""
+    for task, attempt, cap_ms in await load_changed_caps(connection, pool.id):
+        send_cap(pool, task, attempt, cap_ms)
+
+
+def send_cap(pool: PoolState, task: int, number: int, cap_ms: int) -> None:
+    """Tells the node that the cap of a running task changed. Once for each connection and cap."""
+    attempt = pool.attempts.get(task)
+    if attempt is None or attempt.attempt != number or attempt.reported:
+        return
+    pool.core.apply(CapChanged(task, cap_ms), pool.now_us())
+    session = pool.sessions.get(attempt.node)
+    if session is None or session.boot != attempt.boot or CAPS not in session.capabilities:
+        return
+    if attempt.cap_sent != (session.number, cap_ms):
+        attempt.cap_sent = (session.number, cap_ms)
+        session.send(wire.Caps(pool.lease.epoch, [(task, number, cap_ms)]))
+
+
 def follow_drains(pool: PoolState, draining: dict[int, bool]) -> None:
     """Applies operators' changes in the nodes' rows since the last poll: nodes that drain, and nodes that reopened."""
     for session in list(pool.sessions.values()):
@@ -176,14 +190,10 @@ def follow_drains(pool: PoolState, draining: dict[int, bool]) -> None:
         tell_core(pool, session)
         session.send(wire.Drain(pool.lease.epoch, is_over=not session.draining))
         log.info("node.draining" if session.draining else "node.undrained", pool=pool.name, node=session.name)
-    end_overdue(pool, {node for node, overdue in draining.items() if overdue})
-
-
-def end_overdue(pool: PoolState, nodes: set[int]) -> None:
-    """Asks attempts on these nodes to save and stop. They come back as disrupted and run on other nodes."""
-    if nodes:
+    overdue = {node for node, is_overdue in draining.items() if is_overdue}
+    if overdue:  # their attempts save, stop, come back as disrupted and run on other nodes
         for attempt in list(pool.attempts.values()):
-            if attempt.node in nodes and not attempt.reported:
+            if attempt.node in overdue and not attempt.reported:
                 stop_attempt(pool, attempt.task, attempt.attempt, "drain")
 
 

@@ -1,9 +1,11 @@
-"""Housekeeping and retention: deletes rows that are no longer needed, a bounded number in each round."""
+"""Loops that delete rows no longer needed, a bounded number in each round, and drop tasks that are too late."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
+import asyncpg
 import structlog
 
 from rota.admit.artifacts import Artifacts
@@ -19,6 +21,7 @@ from rota.store.cleaning import (
 )
 from rota.store.database import Database
 from rota.store.events import make_partitions
+from rota.store.expiry import MOST_AT_ONCE, Expired, expire_tasks
 from rota.store.long_logs import forget_segments
 from rota.store.progress import forget_progress
 from rota.store.run_times import forget_run_times
@@ -27,6 +30,7 @@ from rota.store.webhooks import forget_deliveries
 log = structlog.get_logger()
 
 ROUND_SECONDS = 30.0
+EXPIRY_SECONDS = 1.0
 
 
 async def run_housekeeping(database: Database, settings: Settings, artifacts: Artifacts) -> None:
@@ -48,49 +52,46 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
 
 async def run_retention(database: Database) -> None:
     """Drops old partitions, and deletes a bounded number of old rows in each round."""
-    after = members = graphs = segments = 0
+    after = members = graphs = segments = 0  # where the next round begins
     while True:
         await asyncio.sleep(ROUND_SECONDS)
         try:
-            after = await retain(database, after)
-            members, graphs = await retain_graphs(database, members, graphs)
-            segments = await retain_segments(database, segments)
+            async with database.engine() as connection:
+                kept = await retention.read_retention(connection)
+                if kept.events_days is not None:
+                    for day in await retention.drop_old_events(connection, kept.events_days):
+                        log.info("retention.dropped", partition=day)
+                if kept.deliveries_days is not None:
+                    await forget_deliveries(connection, kept.deliveries_days, rows=ROWS_A_ROUND)
+                if kept.tasks_days is not None:
+                    for number in await retention.drop_old_ranges(connection, kept.tasks_days):
+                        log.info("retention.dropped", tasks=number)
+                    await retention.forget_orphans(connection)
+                    after = await retention.forget_old_tasks(connection, kept.tasks_days, after=after)
+                if kept.logs_days is not None:
+                    for number in await retention.drop_old_ranges(connection, kept.logs_days, logs_only=True):
+                        log.info("retention.dropped", logs=number)
+                if kept.tasks_days is not None:  # graphs go after their last task
+                    members = await retention.forget_members(connection, after=members)
+                    graphs = await retention.forget_graphs(connection, after=graphs)
+                segments = await forget_segments(connection, kept.logs_days, after=segments)
         except Problem as error:
             log.debug("retention.put_off", error=error.detail)
 
 
-async def retain(database: Database, after: int) -> int:
-    """One round. Returns where the next one begins to check single rows."""
-    async with database.engine() as connection:
-        kept = await retention.read_retention(connection)
-        if kept.events_days is not None:
-            for day in await retention.drop_old_events(connection, kept.events_days):
-                log.info("retention.dropped", partition=day)
-        if kept.deliveries_days is not None:
-            await forget_deliveries(connection, kept.deliveries_days, rows=ROWS_A_ROUND)
-        if kept.tasks_days is not None:
-            for number in await retention.drop_old_ranges(connection, kept.tasks_days):
-                log.info("retention.dropped", tasks=number)
-            await retention.forget_orphans(connection)
-            after = await retention.forget_old_tasks(connection, kept.tasks_days, after=after)
-        if kept.logs_days is not None:
-            for number in await retention.drop_old_ranges(connection, kept.logs_days, logs_only=True):
-                log.info("retention.dropped", logs=number)
-    return after
-
-
-async def retain_graphs(database: Database, members: int, graphs: int) -> tuple[int, int]:
-    """One round for graphs, which are deleted after their last task. Returns where the next round begins."""
-    async with database.engine() as connection:
-        if (await retention.read_retention(connection)).tasks_days is None:
-            return 0, 0
-        members = await retention.forget_members(connection, after=members)
-        graphs = await retention.forget_graphs(connection, after=graphs)
-    return members, graphs
-
-
-async def retain_segments(database: Database, after: int) -> int:
-    """One round for output in the object store. Returns where the next one begins."""
-    async with database.engine() as connection:
-        kept = await retention.read_retention(connection)
-        return await forget_segments(connection, kept.logs_days, after=after)
+async def run_expiry(database: Database, tell: Callable[[Expired], None]) -> None:
+    """Drops tasks at their start-by time. Several server nodes may run it: each task is dropped once."""
+    while True:
+        await asyncio.sleep(EXPIRY_SECONDS)
+        try:
+            full = True
+            while full:  # one batch for each transaction
+                async with database.engine() as connection:
+                    expired = await expire_tasks(connection)
+                if expired.tasks:
+                    tell(expired)
+                full = len(expired.tasks) >= MOST_AT_ONCE
+        except Problem as error:
+            log.debug("expiry.database_away", error=error.detail)
+        except asyncpg.TransactionRollbackError as error:  # a deadlock with a settlement: nothing was dropped
+            log.debug("expiry.rolled_back", error=repr(error))

@@ -33,8 +33,7 @@ from rota.dispatch.leadership import Leadership
 from rota.observe.events import Events
 from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
-from rota.server.expiry import run_expiry
-from rota.server.housekeeping import run_housekeeping, run_retention
+from rota.server.housekeeping import run_expiry, run_housekeeping, run_retention
 from rota.server.long_logs import LogKeeper
 from rota.settings import Settings
 from rota.store.database import Database, retrying

@@ -164,7 +164,7 @@ class Server(Process):
     # ---- late tasks -------------------------------------------------------------------------------------------------
 
     async def _expire(self) -> None:
-        """Mirrors `server/expiry.py`, on every server."""
+        """Mirrors `run_expiry` of `server/housekeeping.py`, on every server."""
         while True:
             await self.sleep(EXPIRY_SECONDS)
             try:
@@ -218,7 +218,7 @@ class Server(Process):
 
     def hint_cancelled(self, pool: int, running: list[tuple[int, int]], waiting: list[int]) -> None:
         def hint(news: News) -> None:
-            news.cancel(running)
+            news.stop(running, "cancel")
             news.gone(waiting)
 
         self._hint(pool, hint)
@@ -231,7 +231,7 @@ class Server(Process):
         self._hint(pool, hint)
 
     def hint_paused(self, pool: int, running: list[tuple[int, int]]) -> None:
-        self._hint(pool, lambda news: news.pause(running))
+        self._hint(pool, lambda news: news.stop(running, "pause"))
 
     def hint_poll(self, pools: Iterable[int]) -> None:
         for pool in sorted(pools):
