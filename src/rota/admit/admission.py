@@ -18,9 +18,9 @@ from rota.admit.group_commit import DEADLINE_SECONDS, GroupCommit
 from rota.admit.ids import IdBlocks
 from rota.admit.judge.arrays import Expanded
 from rota.admit.judge.attachments import references_in
-from rota.admit.judge.facts import Facts, KnownArtifact
+from rota.admit.judge.facts import KnownArtifact
 from rota.admit.judge.graphs import graph_row, limit_arrays
-from rota.admit.limits import check_rate, check_waiting
+from rota.admit.limits import check_limits
 from rota.admit.submission import Admitted, Submission
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.queue import ReadyTask
@@ -28,7 +28,7 @@ from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Shape
 from rota.model.secret import MOST_A_TASK, name_trouble
 from rota.model.tenant import Caller
-from rota.store.admission import KeyClaim, find_claims
+from rota.store.admission import find_claims
 from rota.store.artifacts import find_many
 from rota.store.database import CONNECTION_LOST, Database
 from rota.store.secrets import names_known
@@ -89,8 +89,7 @@ class Admission:
             async with asyncio.timeout_at(deadline):
                 # 2. Apply the plan's limits, each in a short transaction of its own.
                 try:
-                    await check_waiting(self._database, caller, len(drafts))
-                    await check_rate(self._database, caller, len(drafts))
+                    await check_limits(self._database, caller, len(drafts))
                 except Problem:
                     if not await self._seen_before(caller, drafts, key):
                         raise  # a repeated request gets its old answer, whatever the limits are now
@@ -113,9 +112,7 @@ class Admission:
         if graph is not None:
             submission.graph = graph_row(caller, graph or drafts[0].template.name, ids[0], requests, drafts, arrays)
         if key is not None and not single:
-            submission.batch_key = key
-            key_hash, body_hash = hash_of(key.encode()), hash_of(body)
-            submission.batch_claim = KeyClaim(caller.tenant_id, key_hash, body_hash, drafts[0].id, ids)
+            submission.claim_batch(key, body, ids)
         return await self.group_commit.join(submission)
 
     async def draft(
@@ -132,39 +129,26 @@ class Admission:
             check_idempotency_key(key, "Idempotency-Key")
         pointers = arrays.pointers if arrays is not None else [] if single else None
         unknown = await self._unknown_secrets(caller, requests, pointers)
-        try:
-            now, drafts = await self._judge(caller, requests, key=key, single=single, arrays=arrays)
-        except Problem as refusal:
-            if unknown and refusal.faults:
-                raise invalid([*refusal.faults, *unknown][:100]) from None
-            raise
-        if unknown:
-            raise invalid(unknown[:100])
-        return now, drafts
-
-    async def _judge(
-        self,
-        caller: Caller,
-        requests: Sequence[TaskRequest],
-        *,
-        key: str | None,
-        single: bool,
-        arrays: Expanded | None,
-    ) -> tuple[datetime, list[Draft]]:
         known = await self._find_artifacts(caller, references_in(requests))
-        facts = self._with(caller, known)
-        try:
-            return facts.now, draft_batch(requests, facts, key=key, single=single, arrays=arrays)
-        except Problem as refusal:
-            # A node that joined or a name that was defined a moment ago may be missing from the cache.
-            if MAYBE_STALE.isdisjoint(fault.code for fault in refusal.faults) or not await self._facts.reread():
+        may_be_stale = True
+        while True:
+            facts = self._facts.of(caller)
+            if known:
+                facts = dataclasses.replace(facts, artifacts=known)
+            try:
+                drafts = draft_batch(requests, facts, key=key, single=single, arrays=arrays)
+            except Problem as refusal:
+                # A node that joined or a name that was defined a moment ago may be missing from the cache.
+                may_be_stale &= not MAYBE_STALE.isdisjoint(fault.code for fault in refusal.faults)
+                if may_be_stale and await self._facts.reread():
+                    may_be_stale = False
+                    continue
+                if unknown and refusal.faults:
+                    raise invalid([*refusal.faults, *unknown][:100]) from None
                 raise
-        facts = self._with(caller, known)
-        return facts.now, draft_batch(requests, facts, key=key, single=single, arrays=arrays)
-
-    def _with(self, caller: Caller, known: dict[str, tuple[KnownArtifact, ...]]) -> Facts:
-        facts = self._facts.of(caller)
-        return dataclasses.replace(facts, artifacts=known) if known else facts
+            if unknown:
+                raise invalid(unknown[:100])
+            return facts.now, drafts
 
     async def _find_artifacts(self, caller: Caller, digits: list[str]) -> dict[str, tuple[KnownArtifact, ...]]:
         """One query per request; none if no artifact is named."""
@@ -249,10 +233,4 @@ class Admission:
 
 def artifacts_of(drafts: Sequence[Draft]) -> frozenset[bytes]:
     """The digests of all artifacts that the drafts name."""
-    found: set[bytes] = set()
-    template = None
-    for draft in drafts:
-        if draft.template is not template:
-            template = draft.template
-            found.update(template.artifacts)
-    return frozenset(found)
+    return frozenset({digest for draft in drafts for digest in draft.template.artifacts})

@@ -50,13 +50,6 @@ class Expected:
     size_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    object_key: str
-    sha256: bytes
-    size_bytes: int
-
-
 class Artifacts:
     """One per server node. Without an object store, rows can be read but nothing can be stored."""
 
@@ -82,14 +75,12 @@ class Artifacts:
         self, caller: Caller, chunks: AsyncIterator[bytes], *, name: str, expected: Expected
     ) -> tuple[ArtifactRow, bool]:
         """The artifact, and whether it is new to the tenant."""
-        limit = caller.plan.storage_bytes
-        await self._check_quota(caller.tenant_id, limit, expected)
-        written = await self._write(caller.tenant_id, chunks, expected)
-        new = self._new(written, tenant=caller.tenant_id, user=caller.user, name=name, storage_bytes=limit)
+        owner = Holder(caller.tenant_id, caller.user, caller.plan.storage_bytes)
+        new = await self._write(owner, chunks, name, expected)
         async with self._finishing(new) as connection:
             artifact, fresh = await rows.keep(connection, new)
         if not fresh:
-            await self._discard([written.object_key])
+            await self._discard([new.object_key])
         return artifact, fresh
 
     async def store(
@@ -108,14 +99,12 @@ class Artifacts:
 
         A new checkpoint removes those that the attempt found `damaged`, which were kept until now.
         """
-        await self._check_quota(holder.tenant, holder.storage_bytes, expected)
-        written = await self._write(holder.tenant, chunks, expected)
-        new = self._new(written, tenant=holder.tenant, user=holder.user, name=name, storage_bytes=holder.storage_bytes)
+        new = await self._write(holder, chunks, name, expected)
         loose: list[str] = []
         async with self._finishing(new) as connection:
             if purpose is Purpose.OUTPUT:
                 _, fresh = await rows.keep(connection, replace(new, name=name.rpartition("/")[2]))
-                loose += [] if fresh else [written.object_key]
+                loose += [] if fresh else [new.object_key]
             stored, replaced = await rows.keep_for_attempt(
                 connection, new, task=task, attempt=attempt, purpose=purpose, artifact=purpose is Purpose.OUTPUT
             )
@@ -126,18 +115,6 @@ class Artifacts:
                 )
         await self._discard(loose)
         return stored
-
-    def _new(self, written: _Written, *, tenant: int, user: str, name: str, storage_bytes: int | None) -> NewObject:
-        return NewObject(
-            tenant=tenant,
-            sha256=written.sha256,
-            size_bytes=written.size_bytes,
-            object_key=written.object_key,
-            name=name,
-            created_by=user,
-            kept_for=self._kept_for,
-            storage_bytes=storage_bytes,
-        )
 
     async def _check_quota(self, tenant: int, storage_bytes: int | None, expected: Expected) -> None:
         """Refuses a declared size before the bytes come. The received size is checked again at the end."""
@@ -150,10 +127,11 @@ class Artifacts:
         if used + (expected.size_bytes or 0) > storage_bytes:
             raise _full(used, storage_bytes)
 
-    async def _write(self, tenant: int, chunks: AsyncIterator[bytes], expected: Expected) -> _Written:
+    async def _write(self, owner: Holder, chunks: AsyncIterator[bytes], name: str, expected: Expected) -> NewObject:
+        await self._check_quota(owner.tenant, owner.storage_bytes, expected)
         objects = self._store()
-        name = uuid4().hex
-        key = f"{self._prefix}/{tenant}/{name[:2]}/{name}"
+        random_name = uuid4().hex
+        key = f"{self._prefix}/{owner.tenant}/{random_name[:2]}/{random_name}"
         digest, size = hashlib.sha256(), 0
 
         async def counted() -> AsyncIterator[bytes]:
@@ -167,7 +145,7 @@ class Artifacts:
             if expected.sha256 is not None and digest.digest() != expected.sha256:
                 raise _mismatch(expected.sha256, digest.digest())
 
-        with self._turn(tenant):
+        with self._turn(owner.tenant):
             async with self._database.engine() as connection:
                 await rows.announce(connection, key, within=_LOOSE_FOR)
             try:
@@ -180,7 +158,16 @@ class Artifacts:
             except Exception:
                 await self._discard([key])
                 raise
-        return _Written(key, digest.digest(), size)
+        return NewObject(
+            tenant=owner.tenant,
+            sha256=digest.digest(),
+            size_bytes=size,
+            object_key=key,
+            name=name,
+            created_by=owner.user,
+            kept_for=self._kept_for,
+            storage_bytes=owner.storage_bytes,
+        )
 
     @contextlib.contextmanager
     def _turn(self, tenant: int) -> Iterator[None]:

@@ -30,13 +30,8 @@ class Movable:
 def edit_of(wanted: EditRequest, task: Movable, facts: Facts, faults: FaultList) -> Edit:
     if wanted.empty:
         faults.add("", "invalid-value", "give at least one of priority, lane, cap, tolerance and pool")
-    asked = TaskRequest(
-        priority=0 if wanted.priority is UNSET else wanted.priority,
-        lane=None if wanted.lane is UNSET else wanted.lane,
-        cap=None if wanted.cap is UNSET else wanted.cap,
-        tolerance=None if wanted.tolerance is UNSET else wanted.tolerance,
-        pool=None if wanted.pool is UNSET else wanted.pool,
-    )
+    given = {name: getattr(wanted, name) for name in ("priority", "lane", "cap", "tolerance", "pool")}
+    asked = TaskRequest(**{name: value for name, value in given.items() if value is not UNSET})
     rules.check_order(asked, faults)
     lane = None if wanted.lane is UNSET else fields.lane_named(wanted.lane, facts, faults)
     cap = None if wanted.cap is UNSET else fields.cap_of(asked, None, facts.plan, faults)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rota.admit.ids import IdBlocks
-from rota.admit.limits import check_rate, check_waiting
-from rota.model.errors import Problem, conflict, not_found, unavailable
+from rota.admit.limits import check_limits
+from rota.model.errors import conflict, not_found, unavailable
 from rota.model.queue import ReadyTask
 from rota.model.task import State, Upstream
 from rota.model.tenant import Caller
 from rota.store import graphs
-from rota.store.admission import Parent, lock_parents
+from rota.store.admission import lock_parents
 from rota.store.database import CONNECTION_LOST, Database
 from rota.store.graph_runs import Copy, claim_reruns, copy_members
 from rota.store.graphs import GraphRow
@@ -69,15 +69,8 @@ class GraphRuns:
         self._server = server
         self._announce = announce
 
-    async def retry(self, caller: Caller, graph: int) -> Again:
-        """Copies, within the graph, the tasks that failed, were cancelled, expired or skipped."""
-        return await self._again(caller, graph, retry=True)
-
-    async def rerun(self, caller: Caller, graph: int) -> Again:
-        """Copies all tasks as a new graph."""
-        return await self._again(caller, graph, retry=False)
-
-    async def _again(self, caller: Caller, number: int, *, retry: bool) -> Again:
+    async def again(self, caller: Caller, number: int, *, retry: bool) -> Again:
+        """Copies all tasks as a new graph. `retry`: within the graph, and only tasks that ended without being done."""
         # 1. Choose the tasks, each with its present parents.
         tenant = caller.tenant_id
         async with self._database.tenant(tenant) as connection:
@@ -89,12 +82,10 @@ class GraphRuns:
         chosen = [row for row in members if not retry or row["state"] > State.DONE]
         nodes = [Node(row["id"], graphs.parents_of(row, successors)) for row in chosen]
         if not nodes:
-            raise conflict(
-                "nothing-to-retry", f"no task of graph {number} failed, expired, or was cancelled or skipped"
-            )
+            detail = f"no task of graph {number} failed, expired, or was cancelled or skipped"
+            raise conflict("nothing-to-retry", detail)
         # 2. Apply the limits of a submission; take ids.
-        await check_waiting(self._database, caller, len(nodes))
-        await check_rate(self._database, caller, len(nodes))
+        await check_limits(self._database, caller, len(nodes))
         try:
             ids = await self._ids.take(len(nodes) + 1)
         except CONNECTION_LOST as error:
@@ -103,16 +94,15 @@ class GraphRuns:
         # 3. Plan and write while the parents are locked and can't end.
         outside = [parent for node in nodes for parent, _ in node.after if parent not in new_ids]
         async with self._database.engine() as connection, connection.transaction():
-            ends = _ends(await lock_parents(connection, outside) if outside else {})
+            parents = await lock_parents(connection, outside) if outside else {}
+            ends = {number: None if one.state is None else State(one.state) for number, one in parents.items()}
             copies = plan(nodes, new_ids, ends)
             _check(number, nodes, copies, retry=retry)
             if retry and not await claim_reruns(connection, tenant, copies):
                 raise conflict("already-retried", f"tasks of graph {number} were retried by another request just now")
             ready = await copy_members(connection, copies, user=caller.user, server=self._server(), retry=retry)
             rows = {row["id"]: row for row in chosen}
-            new = [
-                (copy.new, rows[copy.old]["name"], rows[copy.old]["place"], rows[copy.old]["item"]) for copy in copies
-            ]
+            new = [(copy.new, *(rows[copy.old][name] for name in ("name", "place", "item"))) for copy in copies]
             if retry:
                 await graphs.add_members(connection, number, tenant, new)
             else:
@@ -132,10 +122,6 @@ class GraphRuns:
         return Again(number if retry else ids[0], {name: task for task, name, _, _ in new})
 
 
-def _ends(parents: Mapping[int, Parent]) -> dict[int, State | None]:
-    return {number: None if one.state is None else State(one.state) for number, one in parents.items()}
-
-
 def _check(graph: int, nodes: Sequence[Node], copies: Sequence[Copy], *, retry: bool) -> None:
     if retry and not copies:
         raise conflict("nothing-to-retry", f"every task of graph {graph} that did not run would be skipped again")
@@ -143,4 +129,4 @@ def _check(graph: int, nodes: Sequence[Node], copies: Sequence[Copy], *, retry: 
         copied = {copy.old for copy in copies}
         stuck = next(node.id for node in nodes if node.id not in copied)
         detail = f"task {stuck} of graph {graph} depends on a task outside of the graph that did not end as required"
-        raise Problem("upstream-ended", status=409, title="Conflict", detail=detail)
+        raise conflict("upstream-ended", detail)

@@ -21,7 +21,7 @@ from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.artifact import identity
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.store import admission, graphs
-from rota.store.admission import KeyClaim, Parent
+from rota.store.admission import KeyClaim
 from rota.store.artifacts import lock_artifacts
 from rota.store.database import CONNECTION_LOST, Connection, Database, close_quietly
 
@@ -130,7 +130,9 @@ class GroupCommit:
                 return connection
             if committed:
                 for submission, outcome in admitted:
-                    self._answer(submission, outcome)
+                    if not submission.done.done():
+                        submission.done.set_result(outcome)
+                    self._on_admitted(submission, outcome)
                 return connection
             connection = None
             doubt = _outcome_unknown(batch) if committed is None else None
@@ -159,14 +161,8 @@ class GroupCommit:
             except CONNECTION_LOST:
                 await asyncio.sleep(0.05)
             finally:
-                if fresh is not None:
-                    await close_quietly(fresh)
+                await close_quietly(fresh)
         return None
-
-    def _answer(self, submission: Submission, admitted: Admitted) -> None:
-        if not submission.done.done():
-            submission.done.set_result(admitted)
-        self._on_admitted(submission, admitted)
 
 
 def _drop(connection: Connection | None) -> None:
@@ -210,7 +206,8 @@ async def _write(
         return _one_statement(connection, commit_id, batch[0])
     await admission.begin(connection, commit_id)
     earlier = await _claim(connection, batch)
-    parents = await _lock(connection, batch)
+    ids = [parent for submission in batch for draft in submission.drafts for parent in draft.parents]
+    parents = await admission.lock_parents(connection, ids) if ids else {}
     admitted: list[tuple[Submission, Admitted]] = []
     rows, edges = [], []
     for submission in batch:
@@ -262,13 +259,10 @@ async def _claim(connection: Connection, batch: list[Submission]) -> dict[tuple[
     """Claims the batch's keys. Returns the claims that others, or earlier tasks of the same submission, made first."""
     first: dict[tuple[int, bytes], KeyClaim] = {}
     repeated: dict[tuple[int, bytes], KeyClaim] = {}
-    for submission in batch:
-        for claim in submission.claims():
-            key = (claim.tenant, claim.key_hash)
-            if key in first:
-                repeated[key] = first[key]
-            else:
-                first[key] = claim
+    for claim in (claim for submission in batch for claim in submission.claims()):
+        key = (claim.tenant, claim.key_hash)
+        if first.setdefault(key, claim) is not claim:
+            repeated[key] = first[key]
     if not first:
         return {}
     stored = await admission.claim_keys(connection, list(first.values()))
@@ -281,11 +275,6 @@ def _own_claims(submission: Submission, earlier: dict[tuple[int, bytes], KeyClai
     own = {draft.id for draft in submission.drafts}
     pairs = [(claim, earlier.get((claim.tenant, claim.key_hash))) for claim in submission.claims()]
     return [claim for claim, before in pairs if before is None or before.task in own]
-
-
-async def _lock(connection: Connection, batch: list[Submission]) -> dict[int, Parent]:
-    ids = [parent for submission in batch for draft in submission.drafts for parent in draft.parents]
-    return await admission.lock_parents(connection, ids) if ids else {}
 
 
 async def _lock_artifacts(connection: Connection, submission: Submission) -> None:

@@ -41,36 +41,22 @@ def allowance_of(plan: Plan) -> Allowance | None:
     return Allowance(timedelta(hours=1) / plan.tasks_per_hour, plan.burst or plan.tasks_per_hour)
 
 
-async def check_rate(database: Database, caller: Caller, tasks: int) -> None:
-    """Takes the tasks off the tenant's allowance in a transaction of its own, or raises a Problem."""
-    allowance = allowance_of(caller.plan)
+async def check_limits(database: Database, caller: Caller, tasks: int) -> None:
+    """Raises if the tasks exceed a limit of the plan; else takes them off the tenant's allowance."""
+    await check_waiting(database, caller, tasks)
+    await check_rate(database, caller, tasks)
+
+
+async def check_rate(database: Database, caller: Caller, tasks: int, *, take: bool = True) -> None:
+    """Takes the tasks off the tenant's allowance in a transaction of its own, or raises a Problem.
+
+    `take` False: raises if the tasks would not pass now, but takes nothing.
+    """
+    plan, allowance = caller.plan, allowance_of(caller.plan)
     if allowance is None or tasks == 0:
         return
-    _check_burst(caller, allowance, tasks)
-    async with database.engine() as connection:
-        if await tenants.take_rate(
-            connection, caller.tenant_id, tasks=tasks, interval=allowance.interval, burst=allowance.ahead
-        ):
-            return
-        backlog = await tenants.rate_backlog(connection, caller.tenant_id)
-    raise _rate_limited(caller, allowance, tasks, backlog)
-
-
-async def would_pass(database: Database, caller: Caller, tasks: int) -> None:
-    """Raises as `check_rate` does, but takes nothing off the allowance."""
-    allowance = allowance_of(caller.plan)
-    if allowance is None or tasks == 0:
-        return
-    _check_burst(caller, allowance, tasks)
-    async with database.engine() as connection:
-        backlog = await tenants.rate_backlog(connection, caller.tenant_id)
-    if allowance.allowed_now(backlog) < tasks:
-        raise _rate_limited(caller, allowance, tasks, backlog)
-
-
-def _check_burst(caller: Caller, allowance: Allowance, tasks: int) -> None:
     if tasks > allowance.burst:
-        detail = f"the batch has {tasks} tasks; plan {caller.plan.name} admits at most {allowance.burst} at once"
+        detail = f"the batch has {tasks} tasks; plan {plan.name} admits at most {allowance.burst} at once"
         raise Problem(
             "batch-exceeds-plan",
             status=422,
@@ -78,15 +64,19 @@ def _check_burst(caller: Caller, allowance: Allowance, tasks: int) -> None:
             detail=detail,
             faults=(Fault("/tasks", "batch-exceeds-plan", detail),),
         )
-
-
-def _rate_limited(caller: Caller, allowance: Allowance, tasks: int, backlog: float) -> Problem:
-    plan, allowed_now = caller.plan, allowance.allowed_now(backlog)
-    detail = (
-        f"plan {plan.name} admits {plan.tasks_per_hour} tasks an hour; "
-        f"{allowed_now} would be allowed now, {tasks} were asked for"
-    )
-    return _exceeded("rate-limited", detail, allowed_now, tasks, allowance.seconds_until(tasks, backlog))
+    async with database.engine() as connection:
+        if take and await tenants.take_rate(
+            connection, caller.tenant_id, tasks=tasks, interval=allowance.interval, burst=allowance.ahead
+        ):
+            return
+        backlog = await tenants.rate_backlog(connection, caller.tenant_id)
+    allowed_now = allowance.allowed_now(backlog)
+    if take or allowed_now < tasks:
+        detail = (
+            f"plan {plan.name} admits {plan.tasks_per_hour} tasks an hour; "
+            f"{allowed_now} would be allowed now, {tasks} were asked for"
+        )
+        raise _exceeded("rate-limited", detail, allowed_now, tasks, allowance.seconds_until(tasks, backlog))
 
 
 async def check_waiting(database: Database, caller: Caller, tasks: int) -> None:

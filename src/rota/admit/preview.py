@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from rota.admit.admission import Admission
-from rota.admit.drafts import hash_of
 from rota.admit.judge.arrays import Expanded
-from rota.admit.limits import check_waiting, would_pass
+from rota.admit.limits import check_rate, check_waiting
 from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
@@ -22,10 +22,10 @@ from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Shape
 from rota.model.task import State
 from rota.model.tenant import Caller
-from rota.store.admission import KeyClaim, Parent, find_claims
+from rota.store.admission import Parent, find_claims
 from rota.store.cancel_and_rerun import final_states, live_states
 from rota.store.database import Database
-from rota.store.task_rows import Draft, RowMaker
+from rota.store.task_rows import Draft, RowMaker, Template
 
 NO_ID = 2**62  # invented ids start here, behind every real id
 
@@ -39,10 +39,10 @@ class Group:
     state: State  # its first state
     pool: int
     shape: Shape
+    name: str
+    not_before: datetime | None
     ready: ReadyTask | None  # None: it would wait for other tasks or for a time
-    name: str = ""
-    after: tuple[int, ...] = ()  # live parents of the first task, outside the request
-    not_before: datetime | None = None
+    after: tuple[int, ...]  # live parents of the first task, outside the request
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,7 @@ async def preview(
     done: asyncio.Future[Admitted] = asyncio.get_running_loop().create_future()
     submission = Submission(caller, drafts, [0] * len(drafts), RowMaker(caller, now=now, server=0), 0.0, done)
     if key is not None and not single:
-        submission.batch_key = key
-        submission.batch_claim = KeyClaim(caller.tenant_id, hash_of(key.encode()), hash_of(body), ids[0], ids)
+        submission.claim_batch(key, body, ids)
     parents = await _parents(database, caller, drafts)
     async with database.engine() as connection:
         earlier = await find_claims(connection, caller.tenant_id, [name for _, name in sorted(submission.keys())])
@@ -81,7 +80,7 @@ async def preview(
     new = [draft for index, draft in enumerate(drafts) if index not in set(admitted.replayed)]
     refusals: list[Problem] = []
     if new:
-        for check in (check_waiting, would_pass):
+        for check in (check_waiting, partial(check_rate, take=False)):
             try:
                 await check(database, caller, len(drafts))
             except Problem as refusal:
@@ -108,26 +107,14 @@ async def _parents(database: Database, caller: Caller, drafts: Sequence[Draft]) 
 
 def _groups(drafts: Sequence[Draft], admitted: Admitted, after: dict[int, list[int]]) -> list[Group]:
     found: list[Group] = []
-    last: Draft | None = None
+    last: Template | None = None
     for draft, rows in zip(drafts, admitted.rows, strict=True):
-        if last is not None and last.template is draft.template and found[-1].state == rows.state:
-            same = found[-1]
-            found[-1] = replace(same, tasks=same.tasks + 1)
+        own = draft.template
+        if last is own and found[-1].state == rows.state:
+            found[-1] = replace(found[-1], tasks=found[-1].tasks + 1)
         else:
-            first = draft.id - NO_ID
-            template, waits = draft.template, tuple(after.get(draft.id, ()))
-            found.append(
-                Group(
-                    first,
-                    1,
-                    rows.state,
-                    rows.pool,
-                    template.shape,
-                    rows.ready,
-                    template.name,
-                    waits,
-                    template.not_before,
-                )
-            )
-        last = draft
+            first, waits = draft.id - NO_ID, tuple(after.get(draft.id, ()))
+            like = (rows.state, rows.pool, own.shape, own.name, own.not_before)
+            found.append(Group(first, 1, *like, rows.ready, waits))
+        last = own
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from rota.admit.drafts import hash_of
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.task import State, Upstream
 from rota.model.tenant import Caller
@@ -34,6 +35,12 @@ class Submission:
     artifacts: frozenset[bytes] = frozenset()  # digests that its tasks name; locked by the commit
     graph: GraphRow | None = None  # the new graph that the tasks form
     parent: int | None = None  # the running task that submits them; they join its graph
+
+    def claim_batch(self, key: str, body: bytes, ids: list[int]) -> None:
+        """One idempotency key for the whole batch. `ids`: of its graph, if it is one, and of its tasks."""
+        self.batch_key = key
+        task = self.drafts[0].id
+        self.batch_claim = KeyClaim(self.caller.tenant_id, hash_of(key.encode()), hash_of(body), task, ids)
 
     def claims(self) -> list[KeyClaim]:
         """The idempotency keys to claim: one a task, or one for the whole batch."""

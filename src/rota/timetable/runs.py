@@ -20,7 +20,7 @@ from rota.admit.drafts import draft_batch
 from rota.admit.facts_cache import FactsCache
 from rota.admit.judge.facts import Facts
 from rota.admit.judge.graphs import graph_row, limit_arrays
-from rota.admit.limits import check_rate, check_waiting
+from rota.admit.limits import check_limits
 from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.clock import EPOCH
 from rota.model.errors import Problem
@@ -154,8 +154,7 @@ class Runs:
         for tenant, own in tenants.items():
             tasks = sum(len(run.drafts) for run in own)
             try:
-                await check_waiting(self._database, own[0].caller, tasks)
-                await check_rate(self._database, own[0].caller, tasks)
+                await check_limits(self._database, own[0].caller, tasks)
             except Problem as refusal:
                 refused.add(tenant)
                 made.occurrences += [_skip(run.wanted, f"refused: {refusal.detail}") for run in own]

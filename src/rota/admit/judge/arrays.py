@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rota.model.errors import Fault, invalid
+from rota.model.errors import Fault, FaultList, invalid
 from rota.model.request.array import Array, array_of
 from rota.model.request.task_request import ABSENT, MAX_BATCH, TaskRequest
 
@@ -61,11 +61,8 @@ def expanded_nodes(tasks: Sequence[TaskRequest], faults: Sequence[Fault]) -> Exp
     if members:
         found.tasks = [_after_members(task, members) for task in found.tasks]
     if len(found.tasks) > MAX_BATCH:
-        found.faults.append(
-            Fault(
-                "/tasks", "out-of-range", f"with its arrays the graph has {len(found.tasks)} tasks; {MAX_BATCH} at most"
-            )
-        )
+        detail = f"with its arrays the graph has {len(found.tasks)} tasks; {MAX_BATCH} at most"
+        found.faults.append(Fault("/tasks", "out-of-range", detail))
     return found
 
 
@@ -77,7 +74,7 @@ def _expand(task: TaskRequest, pointer: str, found: Expanded) -> None:
         found.faults.append(Fault(f"{pointer}/array", "out-of-range", str(error)))
         found.add(plain, pointer)  # so that its other faults are found, and references to it are not faults
         return
-    _check(task, array, pointer, found.faults)
+    _check(task, array, FaultList(pointer, found.faults))
     if array.at_once is not None:
         found.limits[len(found.tasks)] = array.at_once
     for position, index in enumerate(array.indexes):
@@ -87,27 +84,19 @@ def _expand(task: TaskRequest, pointer: str, found: Expanded) -> None:
         found.add(one, pointer, index)
 
 
-def _check(task: TaskRequest, array: Array, pointer: str, faults: list[Fault]) -> None:
-    if task.items and len(task.items) != len(array.indexes):
-        detail = (
-            f"the array has {len(array.indexes)} indexes but {len(task.items)} items; give as many items as indexes"
-        )
-        faults.append(Fault(f"{pointer}/items", "out-of-range", detail))
-    if len(task.items) > MAX_BATCH:
-        faults.append(
-            Fault(f"{pointer}/items", "out-of-range", f"{len(task.items)} items are too many; at most {MAX_BATCH}")
-        )
-    if task.items and (task.function is None or bytes(task.args) not in ABSENT):
-        faults.append(
-            Fault(
-                f"{pointer}/items",
-                "invalid-command",
-                "items go with a function without args: each item is its one argument",
-            )
-        )
+def _check(task: TaskRequest, array: Array, faults: FaultList) -> None:
+    indexes, items = len(array.indexes), len(task.items)
+    if items and items != indexes:
+        detail = f"the array has {indexes} indexes but {items} items; give as many items as indexes"
+        faults.add("items", "out-of-range", detail)
+    if items > MAX_BATCH:
+        faults.add("items", "out-of-range", f"{items} items are too many; at most {MAX_BATCH}")
+    if items and (task.function is None or bytes(task.args) not in ABSENT):
+        detail = "items go with a function without args: each item is its one argument"
+        faults.add("items", "invalid-command", detail)
     if array.at_once is not None and task.concurrency_key is not None:
         detail = "% and concurrency_key both limit how many tasks run at once; give one of them"
-        faults.append(Fault(f"{pointer}/array", "out-of-range", detail))
+        faults.add("array", "out-of-range", detail)
 
 
 def _after_members(task: TaskRequest, members: dict[str, list[int | str]]) -> TaskRequest:

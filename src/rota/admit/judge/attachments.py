@@ -69,7 +69,8 @@ def attached_of(request: TaskRequest, kind: Kind | None, facts: Facts, faults: F
     if request.files:
         spec["files"] = _files(request, facts, used, faults)
     if request.outputs:
-        spec["outputs"] = _outputs(request, faults)
+        check_outputs(request, faults)
+        spec["outputs"] = list(dict.fromkeys(request.outputs))
     return Attached(tuple(used), program, spec)
 
 
@@ -89,11 +90,6 @@ def _files(request: TaskRequest, facts: Facts, used: dict[bytes, None], faults: 
             files[path] = identity(found.digest)
             used[found.digest] = None
     return files
-
-
-def _outputs(request: TaskRequest, faults: FaultList) -> list[str]:
-    check_outputs(request, faults)
-    return list(dict.fromkeys(request.outputs))
 
 
 def _found(named: str, pointer: str, facts: Facts, faults: FaultList) -> KnownArtifact | None:

@@ -30,9 +30,7 @@ def resolve_references(
     Ids of tasks outside the batch are checked by the store.
     """
     if not any(task.after or task.after_end or task.after_failed or task.ref is not None for task in tasks):
-        nothing: list[int] = []
-        no_rules: Rules = {}
-        return [nothing] * len(tasks), [no_rules] * len(tasks)
+        return [[]] * len(tasks), [{}] * len(tasks)  # shared, and never changed
     index_of: dict[str, int] = {}
     for index, task in enumerate(tasks):
         if task.ref is None:
@@ -63,9 +61,8 @@ def _siblings(
     field_of: dict[int | str, str] = {}
     for field, rule, names in named_parents(task):
         if len(names) > MOST_PARENTS:
-            faults.append(
-                Fault(f"{pointer}/{field}", "dag-too-large", f"{len(names)} tasks are named; at most {MOST_PARENTS}")
-            )
+            detail = f"{len(names)} tasks are named; at most {MOST_PARENTS}"
+            faults.append(Fault(f"{pointer}/{field}", "dag-too-large", detail))
         for position, name in enumerate(names):
             if field_of.setdefault(name, field) != field:
                 detail = f"{str(name)[:80]!r} is in {field_of[name]} too; name a task in one of them"

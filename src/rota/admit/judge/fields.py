@@ -79,15 +79,8 @@ def tolerance_of(
     The default is PATIENCE times the given cap, else PATIENCE times the usual run time but at most an hour.
     """
     if request.tolerance is not None:
-        given = amount_of(
-            "tolerance",
-            request.tolerance,
-            milliseconds_of,
-            -LONGEST_TOLERANCE_MS,
-            LONGEST_TOLERANCE_MS,
-            "from 0 to 366d",
-            faults,
-        )
+        most = LONGEST_TOLERANCE_MS
+        given = amount_of("tolerance", request.tolerance, milliseconds_of, -most, most, "from 0 to 366d", faults)
         if given is not None and given < 0:
             faults.add("tolerance", "inconsistent-times", "a tolerance can't be negative; write 0 or more")
         return given or 0, True

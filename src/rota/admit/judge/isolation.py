@@ -39,9 +39,8 @@ def isolation_of(
         name = pool.name if pool is not None else ""
         faults.add("isolation", "isolation-not-allowed", f"pool {name} allows {', '.join(allowed)}, not {named}")
     if named == Isolation.NONE and not facts.trusted:
-        faults.add(
-            "isolation", "isolation-not-allowed", "isolation none is for tenants that an operator trusts; write sandbox"
-        )
+        detail = "isolation none is for tenants that an operator trusts; write sandbox"
+        faults.add("isolation", "isolation-not-allowed", detail)
     return Isolation(named)
 
 
@@ -52,7 +51,7 @@ def check_network(request: TaskRequest, facts: Facts, faults: FaultList) -> None
 
 def check_mounts(request: TaskRequest, pool: PoolFacts | None, facts: Facts, faults: FaultList) -> None:
     check_mount_names(request, faults)
-    for name in request.mounts if pool is not None else ():
+    for name in request.mounts:
         label = f"{MOUNT_LABEL}{name}"
         offering = [labels for _, labels in pool.nodes if label in labels] if pool is not None else []
         if offering and not any(meets(labels, label, mount_requirement(facts.tenant)) for labels in offering):

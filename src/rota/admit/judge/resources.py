@@ -53,14 +53,9 @@ def check_plan(request: TaskRequest, resources: Resources, plan: Plan, faults: F
         ("memory", request.memory, resources.memory_bytes, plan.running_memory_bytes, "memory"),
     ):
         if most is not None and asked > most:
-            detail = (
-                f"it asks for {_text(unit, asked)} {unit}; plan {plan.name} runs {_text(unit, most)} at once, at most"
-            )
+            limit = f"plan {plan.name} runs {_text(unit, most)} at once, at most"
+            detail = f"it asks for {_text(unit, asked)} {unit}; {limit}"
             faults.add("tier" if given is None else field, "exceeds-plan", detail)
-
-
-def pool_of(request: TaskRequest, facts: Facts, faults: FaultList) -> PoolFacts | None:
-    return pool_named(request.pool or "default", facts, faults)
 
 
 def pool_named(name: str, facts: Facts, faults: FaultList) -> PoolFacts | None:
@@ -98,9 +93,8 @@ def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList, *, field
             detail = f"no node of pool {pool.name} has {_requirements(labels)}{_there(blamed, labels, pool)}"
             faults.add(field or blamed, "unsatisfiable", detail)
         return
-    faults.add(
-        field or "", "unsatisfiable", f"no node of pool {pool.name} could ever hold it: {_short(shape, fitting)}"
-    )
+    detail = f"no node of pool {pool.name} could ever hold it: {_short(shape, fitting)}"
+    faults.add(field or "", "unsatisfiable", detail)
 
 
 def _by_field(require: Mapping[str, str]) -> dict[str, dict[str, str]]:

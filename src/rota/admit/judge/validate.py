@@ -51,33 +51,24 @@ class Validator:
 
     def arguments(self, request: TaskRequest, pointer: str) -> None:
         """Checks the arguments, which are not part of the template."""
+        found: list[tuple[str, str, str]] = []
         args, kwargs = bytes(request.args), bytes(request.kwargs)
         if args not in ABSENT:
             if args[:1] != b"[":
-                self._add(pointer, "args", "invalid-type", "args must be a JSON array")
+                found.append(("args", "invalid-type", "args must be a JSON array"))
             if request.command is not None:
-                self._add(
-                    pointer,
-                    "args",
-                    "invalid-command",
-                    "a command's arguments go into command, after its name",
-                )
+                found.append(("args", "invalid-command", "a command's arguments go into command, after its name"))
         if kwargs not in ABSENT:
             if kwargs[:1] != b"{":
-                self._add(pointer, "kwargs", "invalid-type", "kwargs must be a JSON object")
+                found.append(("kwargs", "invalid-type", "kwargs must be a JSON object"))
             if request.function is None:
-                self._add(pointer, "kwargs", "invalid-command", "kwargs go with a function only")
+                found.append(("kwargs", "invalid-command", "kwargs go with a function only"))
         size = len(args) + len(kwargs)
         if size > MOST_SCRIPT_BYTES:
-            self._add(
-                pointer,
-                "args",
-                "invalid-command",
-                f"the arguments have {size} bytes; {MOST_SCRIPT_BYTES} at most",
-            )
-
-    def _add(self, pointer: str, field: str, code: str, detail: str) -> None:
-        self.faults.append(Fault(f"{pointer}/{field}", code, detail))
+            detail = f"the arguments have {size} bytes; {MOST_SCRIPT_BYTES} at most"
+            found.append(("args", "invalid-command", detail))
+        for field, code, fault in found:
+            self.faults.append(Fault(f"{pointer}/{field}", code, fault))
 
 
 def spec_of(template: Template, request: TaskRequest, item: int | None = None) -> str:
@@ -99,7 +90,7 @@ def _template(request: TaskRequest, facts: Facts, faults: FaultList) -> Template
     rules.check_environment(request, faults)
     secrets = rules.secrets_of(request, faults)
     tier, resources = resource_rules.resources_of(request, facts, faults)
-    pool = resource_rules.pool_of(request, facts, faults)
+    pool = resource_rules.pool_named(request.pool or "default", facts, faults)
     waits = needs.unplaceable_waits(request, faults)
     category = fields.category_of(request, facts, faults)
     isolation = isolation_rules.isolation_of(request, category, pool, facts, faults)

@@ -299,8 +299,7 @@ async def rerun_graph(request: Request, graph: str) -> Response:
 
 async def _again(services: Services, caller: Caller, graph: str, *, retry: bool) -> Response:
     number = _graph_id(graph)
-    runs = services.graph_runs
-    made = await (runs.retry(caller, number) if retry else runs.rerun(caller, number))
+    made = await services.graph_runs.again(caller, number, retry=retry)
     return answer(GraphAgain(id=made.graph, tasks=made.tasks, rerun_of=LEFT_OUT if retry else number), 201)
 
 
