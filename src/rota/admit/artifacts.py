@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import uuid4
 
 import structlog
 
-from rota.model.artifact import Purpose, digits_of
+from rota.model.artifact import Purpose, digits_of, identity
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.tenant import Caller
 from rota.store import artifacts as rows
@@ -289,6 +289,13 @@ class Artifacts:
             detail = "this server has no object store; its operator sets one with --objects or ROTA_OBJECTS"
             raise Problem("no-object-store", status=503, title="Nothing can be stored", detail=detail)
         return self._objects
+
+
+async def hold_artifacts(connection: AnyConnection, tenant: int, digests: Collection[bytes]) -> None:
+    """Keeps artifacts from being removed until the transaction ends. Refused if one was just removed."""
+    gone = set(digests) - await rows.lock_artifacts(connection, tenant, sorted(digests))
+    if gone:
+        raise invalid([Fault("", "unknown-artifact", f"{identity(min(gone))} was removed meanwhile; upload it again")])
 
 
 async def _checked(stream: AsyncIterator[bytes], sha256: bytes) -> AsyncIterator[bytes]:

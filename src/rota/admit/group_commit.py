@@ -17,12 +17,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import structlog
 
+from rota.admit.artifacts import hold_artifacts
 from rota.admit.submission import Admitted, Submission, make_rows
-from rota.model.artifact import identity
-from rota.model.errors import Fault, Problem, invalid, unavailable
+from rota.model.errors import Problem, unavailable
 from rota.store import admission, graphs
 from rota.store.admission import KeyClaim
-from rota.store.artifacts import lock_artifacts
 from rota.store.database import CONNECTION_LOST, Connection, Database, close_quietly
 
 log = structlog.get_logger()
@@ -214,7 +213,7 @@ async def _write(
         try:
             outcome, own_edges = make_rows(submission, earlier, parents)
             if submission.artifacts and outcome.rows:
-                await _lock_artifacts(connection, submission)
+                await hold_artifacts(connection, submission.caller.tenant_id, submission.artifacts)
         except Problem as problem:
             claims = _own_claims(submission, earlier)
             if claims:
@@ -275,11 +274,3 @@ def _own_claims(submission: Submission, earlier: dict[tuple[int, bytes], KeyClai
     own = {draft.id for draft in submission.drafts}
     pairs = [(claim, earlier.get((claim.tenant, claim.key_hash))) for claim in submission.claims()]
     return [claim for claim, before in pairs if before is None or before.task in own]
-
-
-async def _lock_artifacts(connection: Connection, submission: Submission) -> None:
-    """Keeps the artifacts that the tasks name from being removed until the tasks are stored."""
-    locked = await lock_artifacts(connection, submission.caller.tenant_id, sorted(submission.artifacts))
-    gone = submission.artifacts - locked
-    if gone:
-        raise invalid([Fault("", "unknown-artifact", f"{identity(min(gone))} was removed meanwhile; upload it again")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,10 +40,7 @@ def whole_status(counts: Mapping[State, int]) -> Status:
 
 
 def counted(states: Iterable[State]) -> dict[State, int]:
-    counts: dict[State, int] = {}
-    for state in states:
-        counts[state] = counts.get(state, 0) + 1
-    return counts
+    return Counter(states)
 
 
 def by_status(counts: Mapping[State, int]) -> dict[str, int]:

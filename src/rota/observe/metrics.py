@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -56,28 +56,23 @@ class Metrics:
 
     def text(self, figures: NodeFigures) -> bytes:
         scratch = CollectorRegistry()
-        scratch.register(_Figures(lambda: figures))
+        scratch.register(_Figures(figures))
         return generate_latest(self.registry) + generate_latest(scratch)
 
 
 class _Figures(Collector):
-    def __init__(self, read: Callable[[], NodeFigures]) -> None:
-        self._read = read
+    def __init__(self, figures: NodeFigures) -> None:
+        self._figures = figures
 
     def collect(self) -> Iterator[Metric]:
-        figures = self._read()
+        figures = self._figures
         yield CounterMetricFamily("rota_tasks_admitted", "Tasks admitted by this node.", figures.admitted)
         yield GaugeMetricFamily("rota_tasks_live", "Tasks not ended, as of the last analyze.", figures.live_tasks)
         yield GaugeMetricFamily("rota_dead_letters", "Dead letters, as of the last analyze.", figures.dead_letters)
         for name, description, field, kind in (
             ("rota_pool_epoch", "Epoch of this term.", "epoch", GaugeMetricFamily),
             ("rota_pool_nodes", "Connected nodes.", "nodes", GaugeMetricFamily),
-            (
-                "rota_pool_ready_in_memory",
-                "Ready tasks held in memory.",
-                "ready_in_memory",
-                GaugeMetricFamily,
-            ),
+            ("rota_pool_ready_in_memory", "Ready tasks held in memory.", "ready_in_memory", GaugeMetricFamily),
             ("rota_pool_running", "Attempts authorised and not settled.", "running", GaugeMetricFamily),
             ("rota_pool_unsettled", "Results that wait for settlement.", "unsettled", GaugeMetricFamily),
             ("rota_pool_missing_nodes", "Nodes missing to start in time.", "missing_nodes", GaugeMetricFamily),
@@ -92,14 +87,9 @@ class _Figures(Collector):
             for pool in figures.pools:
                 family.add_metric([pool.pool], getattr(pool, field))
             yield family
-        utilisation = GaugeMetricFamily(
-            "rota_pool_utilisation", "Used part of the capacity.", labels=["pool", "resource"]
-        )
-        demand = GaugeMetricFamily(
-            "rota_pool_demand_ratio",
-            "Asked for by ready tasks, as a part of the capacity.",
-            labels=["pool", "resource"],
-        )
+        labels, asked = ["pool", "resource"], "Asked for by ready tasks, as a part of the capacity."
+        utilisation = GaugeMetricFamily("rota_pool_utilisation", "Used part of the capacity.", labels=labels)
+        demand = GaugeMetricFamily("rota_pool_demand_ratio", asked, labels=labels)
         for pool in figures.pools:
             for one in pool.resources:
                 utilisation.add_metric([pool.pool, one.name], one.utilisation)

@@ -11,14 +11,7 @@ import structlog
 from rota.admit.artifacts import Artifacts
 from rota.model.errors import Problem
 from rota.settings import Settings
-from rota.store import retention
-from rota.store.cleaning import (
-    ROWS_A_ROUND,
-    forget_admission_commits,
-    forget_concurrency_keys,
-    forget_keys,
-    forget_servers,
-)
+from rota.store import cleaning, retention
 from rota.store.database import Database
 from rota.store.events import make_partitions
 from rota.store.expiry import MOST_AT_ONCE, Expired, expire_tasks
@@ -38,10 +31,10 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
         await asyncio.sleep(ROUND_SECONDS)
         try:
             async with database.engine() as connection:
-                await forget_keys(connection, hours=settings.idempotency_hours)
-                await forget_admission_commits(connection)
-                await forget_concurrency_keys(connection)
-                await forget_servers(connection)
+                await cleaning.forget_keys(connection, hours=settings.idempotency_hours)
+                await cleaning.forget_admission_commits(connection)
+                await cleaning.forget_concurrency_keys(connection)
+                await cleaning.forget_servers(connection)
                 await forget_progress(connection)
                 await forget_run_times(connection)
                 await make_partitions(connection)
@@ -62,7 +55,7 @@ async def run_retention(database: Database) -> None:
                     for day in await retention.drop_old_events(connection, kept.events_days):
                         log.info("retention.dropped", partition=day)
                 if kept.deliveries_days is not None:
-                    await forget_deliveries(connection, kept.deliveries_days, rows=ROWS_A_ROUND)
+                    await forget_deliveries(connection, kept.deliveries_days, rows=cleaning.ROWS_A_ROUND)
                 if kept.tasks_days is not None:
                     for number in await retention.drop_old_ranges(connection, kept.tasks_days):
                         log.info("retention.dropped", tasks=number)

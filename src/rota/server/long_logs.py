@@ -13,21 +13,11 @@ from uuid import uuid4
 import structlog
 
 from rota.model.errors import Problem
+from rota.store import long_logs
 from rota.store.artifacts import UploadForgotten, announce, forget_loose
 from rota.store.database import Database
 from rota.store.log_segments import SEGMENT_BYTES, Segments, encode
 from rota.store.logs import Attempt
-from rota.store.long_logs import (
-    FORGOTTEN_HOURS,
-    AlreadyMoved,
-    LongLog,
-    claim_long,
-    forget_long,
-    keep_segment,
-    next_chunks,
-    postpone,
-    read_long,
-)
 from rota.store.retention import PUT_OFF
 
 log = structlog.get_logger()
@@ -62,7 +52,7 @@ class LogKeeper:
     async def move_some(self) -> int:
         """One bounded round. Returns the number of checked attempts."""
         async with self._database.engine() as connection:
-            claimed = await claim_long(connection, at_most=_AT_ONCE, for_seconds=_CLAIM_SECONDS)
+            claimed = await long_logs.claim_long(connection, at_most=_AT_ONCE, for_seconds=_CLAIM_SECONDS)
         for attempt in claimed:
             try:
                 await self._move(attempt)
@@ -74,7 +64,7 @@ class LogKeeper:
     async def _move(self, attempt: Attempt) -> None:
         while True:
             async with self._database.engine() as connection:
-                facts = await read_long(connection, attempt)
+                facts = await long_logs.read_long(connection, attempt)
             if facts is None or self._segments.objects is None:
                 return await self._forget(attempt)  # deleted with its task, or there is no object store
             if facts.moved_bytes + facts.waiting_bytes < self._long_bytes or not facts.waiting_bytes:
@@ -82,13 +72,13 @@ class LogKeeper:
             if facts.running and facts.waiting_bytes < SEGMENT_BYTES:
                 return await self._later(attempt, _RUNNING_SECONDS)
             if not await self._move_segment(attempt, facts):
-                await self._forget(attempt, older_than_hours=FORGOTTEN_HOURS)
+                await self._forget(attempt, older_than_hours=long_logs.FORGOTTEN_HOURS)
                 return await self._later(attempt, _GAP_SECONDS)
 
-    async def _move_segment(self, attempt: Attempt, facts: LongLog) -> bool:
+    async def _move_segment(self, attempt: Attempt, facts: long_logs.LongLog) -> bool:
         """False: the next chunk is still missing."""
         async with self._database.engine() as connection:
-            chunks = await next_chunks(connection, attempt, after=facts.last_seq)
+            chunks = await long_logs.next_chunks(connection, attempt, after=facts.last_seq)
             if not chunks:
                 return False
             key = f"{self._prefix}/{facts.tenant}/logs/{uuid4().hex}"
@@ -97,8 +87,8 @@ class LogKeeper:
         try:
             await self._segments.put(key, body)
             async with self._database.engine() as connection:
-                await keep_segment(connection, attempt, chunks, object_key=key, stored_bytes=len(body))
-        except (AlreadyMoved, UploadForgotten):
+                await long_logs.keep_segment(connection, attempt, chunks, object_key=key, stored_bytes=len(body))
+        except (long_logs.AlreadyMoved, UploadForgotten):
             await self._discard(key)
         return True
 
@@ -111,8 +101,8 @@ class LogKeeper:
 
     async def _forget(self, attempt: Attempt, *, older_than_hours: int = 0) -> None:
         async with self._database.engine() as connection:
-            await forget_long(connection, attempt, older_than_hours=older_than_hours)
+            await long_logs.forget_long(connection, attempt, older_than_hours=older_than_hours)
 
     async def _later(self, attempt: Attempt, seconds: float) -> None:
         async with self._database.engine() as connection:
-            await postpone(connection, attempt, seconds=seconds)
+            await long_logs.postpone(connection, attempt, seconds=seconds)

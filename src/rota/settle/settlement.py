@@ -85,7 +85,8 @@ async def release(connection: AnyConnection, fence: Fence, dependents: Sequence[
     """One level of a cascade: releases or skips dependents of this pool whose parents have ended."""
     settled = Settled()
     async with connection.transaction():
-        await _check_fence(connection, fence)
+        if not await hold_fence(connection, fence):
+            raise NotLeader
         await _release(connection, fence.pool, sorted(dependents), settled)
     return settled
 
@@ -131,11 +132,6 @@ def _or_empty(values: list[int | None], *, usual: int | None) -> list[int | None
 
 def _result_json(result: Result) -> str | None:
     return None if result.result is None else result.result.decode()
-
-
-async def _check_fence(connection: AnyConnection, fence: Fence) -> None:
-    if not await hold_fence(connection, fence):
-        raise NotLeader
 
 
 async def _settle_other(connection: AnyConnection, reports: list[Reported], settled: Settled) -> None:

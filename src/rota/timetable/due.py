@@ -42,16 +42,15 @@ def due_of(schedule: Schedule, now: datetime) -> Due:
     edge = now - MISSED
     found: list[datetime] = []
     skips: list[Skip] = []
-    on = _goes_on_after(schedule, cursor)
+    on = cursor if schedule.moved_from is None else max(cursor, schedule.moved_from)
     if cursor > edge:
         found.append(cursor)
     else:
         found += _kept(schedule, cursor, on, edge)
         first_kept = found[0] if found else a_moment(edge)
         if first_kept > cursor:
-            skips.append(
-                Skip(cursor, first_kept, f"missed: it came while no server node could start it ({schedule.missed})")
-            )
+            reason = f"missed: it came while no server node could start it ({schedule.missed})"
+            skips.append(Skip(cursor, first_kept, reason))
         on = max(on, edge)
     following: datetime | None = None
     for at in instants(schedule.rule, on):
@@ -71,10 +70,6 @@ def due_of(schedule: Schedule, now: datetime) -> Due:
         found = found[:room]
         last = found[-1] if found else last
     return Due(list(_with_starts(schedule, found)), skips, following, last)
-
-
-def _goes_on_after(schedule: Schedule, cursor: datetime) -> datetime:
-    return cursor if schedule.moved_from is None else max(cursor, schedule.moved_from)
 
 
 def _kept(schedule: Schedule, cursor: datetime, on: datetime, edge: datetime) -> list[datetime]:

@@ -12,13 +12,12 @@ from itertools import islice
 
 from msgspec import UNSET
 
-from rota.model.artifact import identity
-from rota.model.errors import Fault, FaultList, Problem, invalid
+from rota.admit.artifacts import hold_artifacts
+from rota.model.errors import FaultList, Problem, conflict, invalid
 from rota.model.schedule.checks import applied, given_instant
 from rota.model.schedule.request import ScheduleRequest
 from rota.model.schedule.schedule import RuleKind, Schedule, Trigger, a_moment
 from rota.store import schedules
-from rota.store.artifacts import lock_artifacts
 from rota.store.database import AnyConnection
 from rota.store.schedules import Occurrence
 from rota.timetable.due import first_cursor
@@ -57,22 +56,10 @@ def begin(one: Schedule, now: datetime) -> Schedule:
         detail = f"its first run would be at {_shown(coming)}, and it ends before that"
         faults.add("ends_at", "never-fires", detail)
     else:
-        detail = (
-            f"{rule.text[:60]!r} has passed: it is {_shown(now)} now"
-            if rule.kind is RuleKind.AT
-            else (f"{rule.text[:60]!r} has no instant to come")
-        )
-        faults.add(rule.kind.value, "never-fires", detail)
+        passed = rule.kind is RuleKind.AT
+        why = f"has passed: it is {_shown(now)} now" if passed else "has no instant to come"
+        faults.add(rule.kind.value, "never-fires", f"{rule.text[:60]!r} {why}")
     raise invalid(faults.faults)
-
-
-async def hold_artifacts(connection: AnyConnection, one: Schedule) -> None:
-    """Locks the artifacts that its tasks name until the schedule is stored. Refused if one was just removed."""
-    if not one.artifacts:
-        return
-    gone = set(one.artifacts) - await lock_artifacts(connection, one.tenant, one.artifacts)
-    if gone:
-        raise invalid([Fault("", "unknown-artifact", f"{identity(min(gone))} was removed meanwhile; upload it again")])
 
 
 async def edit(
@@ -87,7 +74,8 @@ async def edit(
     changed = applied(request, one, now=now, new=False, faults=faults)
     if artifacts is not None:
         changed = replace(changed, artifacts=artifacts)
-        await hold_artifacts(connection, changed)
+        if artifacts:
+            await hold_artifacts(connection, one.tenant, artifacts)
     moved = None
     if request.next_at is not UNSET:
         moved = given_instant("next_at", request.next_at, one.rule.zone, faults)
@@ -121,7 +109,7 @@ async def resume(connection: AnyConnection, one: Schedule, now: datetime) -> Sch
 
 async def skip_next(connection: AnyConnection, one: Schedule, user: str) -> Schedule:
     if one.next_at is None:
-        raise _has_ended(one)
+        raise conflict("schedule-ended", f"schedule {one.name} has no run to come")
     await _skip(connection, one, one.next_at, None, f"skipped by {user}")
     following = next_after(one.rule, max(one.next_at, one.moved_from or one.next_at))
     if following is not None and one.ends_at is not None and following > one.ends_at:
@@ -165,7 +153,7 @@ async def backfill(
 
 
 async def _count(connection: AnyConnection, one: Schedule, made: Made) -> None:
-    own = made.runs_of(one.id)
+    own = [run for run in made.occurrences if run.schedule == one.id and run.tasks is not None]
     if own:
         await schedules.count_manual_run(connection, own)
 
@@ -201,10 +189,6 @@ async def _skip(connection: AnyConnection, one: Schedule, first: datetime, until
 
 def _shown(at: datetime) -> str:
     return at.replace(microsecond=0).isoformat().replace("+00:00", "Z")
-
-
-def _has_ended(one: Schedule) -> Problem:
-    return Problem("schedule-ended", status=409, title="Conflict", detail=f"schedule {one.name} has no run to come")
 
 
 RESOLUTION = a_moment(datetime.min) - datetime.min

@@ -61,9 +61,6 @@ class Made:
     submissions: list[tuple[Submission, Admitted]] = field(default_factory=list)
     cancelled: list[Cancelled] = field(default_factory=list)
 
-    def runs_of(self, schedule: int) -> list[Occurrence]:
-        return [one for one in self.occurrences if one.schedule == schedule and one.tasks is not None]
-
 
 @dataclass(slots=True)
 class _Run:
@@ -74,11 +71,6 @@ class _Run:
     after: list[int] = field(default_factory=list)  # live tasks of the run before, which it must not overlap
     ids: list[int] = field(default_factory=list)
     graph: int | None = None
-
-    @property
-    def numbers(self) -> int:
-        """How many ids the run needs."""
-        return len(self.drafts) + (self.work.graph is not None)
 
 
 class Runs:
@@ -165,7 +157,8 @@ class Runs:
     ) -> tuple[list[_Run], dict[int, list[int]]]:
         kept: list[_Run] = []
         replaced: dict[int, list[int]] = {}
-        ids = await self._admission.ids.take(sum(run.numbers for run in runs)) if runs else []
+        amount = sum(len(run.drafts) + (run.work.graph is not None) for run in runs)
+        ids = await self._admission.ids.take(amount) if runs else []
         for run in runs:
             schedule, backfill = run.wanted.schedule, run.wanted.trigger is Trigger.BACKFILL
             before = current.get(schedule.id, [])

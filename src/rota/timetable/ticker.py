@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import UUID
 
 import asyncpg
@@ -49,7 +50,6 @@ class Ticker:
         self._on_cancelled = on_cancelled
         self._wake = asyncio.Event()
         self._keeper = LeaseKeeper(database.url, settings.timings, self._lost)
-        self.ticking = False
 
     def changed(self) -> None:
         """Wakes the ticker after a change of a schedule on this node: its cursor may be due soon."""
@@ -83,7 +83,6 @@ class Ticker:
         fenced = [FencedConnection(self._database, fence) for _ in range(2)]
         self._keeper.hold(lease)
         log.info("ticker.began", epoch=lease.epoch)
-        self.ticking = True
         try:
             while lease.valid():
                 await self._tick_safely(fenced, fence, lease)
@@ -96,7 +95,6 @@ class Ticker:
         except Exception:
             log.exception("ticker.crashed")  # a bug; the next term starts from the rows
         finally:
-            self.ticking = False
             self._keeper.drop(lease)
             for one in fenced:
                 await one.close()
@@ -119,11 +117,9 @@ class Ticker:
         if seconds is not None:
             pause = min(pause, max(0.0, seconds))
         self._wake.clear()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(pause + 0.001):
                 await self._wake.wait()
-        except TimeoutError:
-            return
 
     async def _burst(self, fenced: list[FencedConnection], fence: Fence, lease: Lease, after: DueCursor) -> None:
         """Runs batches on all connections until nothing is due; each takes rows that the others have not locked."""

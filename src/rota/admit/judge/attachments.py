@@ -11,14 +11,7 @@ from dataclasses import dataclass, field
 from rota.admit.judge.facts import Facts, KnownArtifact
 from rota.model.artifact import digits_of, identity
 from rota.model.errors import FaultList
-from rota.model.request.needs import (
-    MOST_FILES,
-    check_artifact_names,
-    check_files,
-    check_no_folder,
-    check_outputs,
-    check_package,
-)
+from rota.model.request import needs
 from rota.model.request.structure import pointer_part
 from rota.model.request.task_request import TaskRequest
 from rota.model.task import Kind
@@ -46,13 +39,13 @@ def references_in(requests: Sequence[TaskRequest]) -> list[str]:
 
 
 def attached_of(request: TaskRequest, kind: Kind | None, facts: Facts, faults: FaultList) -> Attached:
-    check_artifact_names(request, faults)
+    needs.check_artifact_names(request, faults)
     if request.package is not None:
         return _packed(request, request.package, kind, facts, faults)
     if request.upload is None and request.archive is None and not request.files and not request.outputs:
         return NOTHING
     if kind is Kind.FUNCTION:
-        check_no_folder(request, faults)
+        needs.check_no_folder(request, faults)
         return NOTHING
     spec: dict[str, object] = {}
     used: dict[bytes, None] = {}
@@ -69,22 +62,22 @@ def attached_of(request: TaskRequest, kind: Kind | None, facts: Facts, faults: F
     if request.files:
         spec["files"] = _files(request, facts, used, faults)
     if request.outputs:
-        check_outputs(request, faults)
+        needs.check_outputs(request, faults)
         spec["outputs"] = list(dict.fromkeys(request.outputs))
     return Attached(tuple(used), program, spec)
 
 
 def _packed(request: TaskRequest, named: str, kind: Kind | None, facts: Facts, faults: FaultList) -> Attached:
-    if not check_package(request, kind, faults):
+    if not needs.check_package(request, kind, faults):
         return NOTHING
     found = _found(named, "package", facts, faults)
     return NOTHING if found is None else Attached((found.digest,), spec={"package": identity(found.digest)})
 
 
 def _files(request: TaskRequest, facts: Facts, used: dict[bytes, None], faults: FaultList) -> dict[str, str]:
-    check_files(request, faults)
+    needs.check_files(request, faults)
     files: dict[str, str] = {}
-    for path, named in request.files.items() if len(request.files) <= MOST_FILES else ():
+    for path, named in request.files.items() if len(request.files) <= needs.MOST_FILES else ():
         found = _found(named, f"files/{pointer_part(path[:80])}", facts, faults)
         if found is not None:
             files[path] = identity(found.digest)

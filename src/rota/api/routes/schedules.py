@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
 from rota.admit.admission import artifacts_of
+from rota.admit.artifacts import hold_artifacts
 from rota.api.answers import answer, instant
 from rota.api.described import IF_MATCH, LIMIT, TEXT, Parameter, described, read_query, whole
 from rota.api.requests import if_match, limit_of, read_json, whole_number
@@ -78,7 +79,8 @@ async def add_schedule(request: Request) -> Response:
         if await schedules.count_schedules(connection, caller.tenant_id) >= MOST_OF_A_TENANT:
             raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} schedules")])
         wanted = owner_edits.begin(replace(wanted, artifacts=artifacts), await schedules.transaction_time(connection))
-        await owner_edits.hold_artifacts(connection, wanted)
+        if wanted.artifacts:
+            await hold_artifacts(connection, wanted.tenant, wanted.artifacts)
         made = await schedules.insert_schedule(connection, wanted)
     if made is None:
         detail = f"there is a schedule {wanted.name} already; rota schedule edit changes it, or choose another name"

@@ -58,7 +58,6 @@ class Notifier:
         self._wake.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
         async with httpx.AsyncClient(
             timeout=TRY_SECONDS,
             follow_redirects=False,
@@ -124,11 +123,10 @@ class Notifier:
 
     async def _deliver(self, http: httpx.AsyncClient, message: Message) -> None:
         status, trouble = await self._try(http, message)
-        delivered = trouble is None
-        pause = None if delivered else pause_after(message.tries, chance=random.random())
-        state = DeliveryState.DELIVERED if delivered else DeliveryState.WAITING
-        if not delivered and pause is None:
-            state = DeliveryState.GIVEN_UP
+        pause = None if trouble is None else pause_after(message.tries, chance=random.random())
+        state = DeliveryState.GIVEN_UP if pause is None else DeliveryState.WAITING
+        if trouble is None:
+            state = DeliveryState.DELIVERED
         try:
             async with self._database.engine() as connection:
                 await webhooks.record_try(

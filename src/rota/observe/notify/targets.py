@@ -77,10 +77,8 @@ async def judge(url: str, *, private: bool, resolving: Resolve) -> Target:
     addresses = await resolving(host, port)
     if not addresses:
         raise Unresolved(f"{host} has no address")
-    if not private:
-        for address in addresses:
-            if not is_public(address):
-                raise ForbiddenTarget(f"{host} is not a public address")
+    if not private and not all(map(is_public, addresses)):
+        raise ForbiddenTarget(f"{host} is not a public address")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, host, port, addresses[0].partition("%")[0], path)
 
