@@ -44,13 +44,7 @@ MAYBE_STALE = frozenset({"unsatisfiable", "unknown-tier", "unknown-pool", "unkno
 
 class Admission:
     def __init__(
-        self,
-        database: Database,
-        facts: FactsCache,
-        *,
-        server: Callable[[], int],
-        on_arrived: Arrived,
-        on_timed: Timed,
+        self, database: Database, facts: FactsCache, *, server: Callable[[], int], on_arrived: Arrived, on_timed: Timed
     ) -> None:
         self._database = database
         self._facts = facts

@@ -20,12 +20,7 @@ LONGEST_KEY = 255
 
 
 def draft_batch(
-    requests: Sequence[TaskRequest],
-    facts: Facts,
-    *,
-    key: str | None,
-    single: bool,
-    arrays: Expanded | None = None,
+    requests: Sequence[TaskRequest], facts: Facts, *, key: str | None, single: bool, arrays: Expanded | None = None
 ) -> list[Draft]:
     """The drafts of a batch. Raises a Problem with every fault. `key`: the Idempotency-Key header of a single task.
 

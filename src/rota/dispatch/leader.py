@@ -7,18 +7,14 @@ safe, because every message to an agent or a client follows its commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
 
 import structlog
 
 from rota import wire
-from rota.cluster.leases import Lease
-from rota.decide.core import Core
 from rota.decide.messages import AttemptAdopted
 from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.fenced_connection import FencedConnection
-from rota.dispatch.loader import Loader
 from rota.dispatch.news import News
 from rota.dispatch.operator_rules import learn_rules, restore_shares
 from rota.dispatch.pool import Authorised, PoolState
@@ -26,12 +22,8 @@ from rota.dispatch.pool_questions import Insight
 from rota.dispatch.settling import run_settling
 from rota.dispatch.watch import measure_clock, run_watch
 from rota.model.queue import AuthorisedAttempt
-from rota.model.task import State
-from rota.settings import Settings
 from rota.store import queue
 from rota.store.database import Database, close_quietly
-from rota.store.key_file import KeyFile
-from rota.store.nodes import Pool
 
 log = structlog.get_logger()
 
@@ -39,34 +31,11 @@ CANCEL_AGAIN_SECONDS = 0.5
 
 
 class PoolLeader:
-    def __init__(
-        self,
-        *,
-        database: Database,
-        settings: Settings,
-        pool: Pool,
-        lease: Lease,
-        database_identity: str,
-        on_ended: Callable[[list[tuple[int, State]]], None],
-        on_other_pools: Callable[[Iterable[int]], None],
-        secret_keys: KeyFile | None,
-    ) -> None:
-        core = Core()
+    def __init__(self, database: Database, pool: PoolState) -> None:
         self._database = database
-        self.pool = PoolState(
-            id=pool.id,
-            name=pool.name,
-            lease=lease,
-            settings=settings,
-            core=core,
-            loader=Loader(core, pool.id, ready_limit=settings.ready_limit),
-            database_identity=database_identity,
-            on_ended=on_ended,
-            on_other_pools=on_other_pools,
-            secret_keys=secret_keys,
-        )
-        self.news = News(self.pool)
-        self.insight = Insight(self.pool)
+        self.pool = pool
+        self.news = News(pool)
+        self.insight = Insight(pool)
         self.ready = asyncio.Event()  # restored: agents may connect
 
     async def run(self) -> None:

@@ -15,7 +15,10 @@ import structlog
 from rota.cluster.hints import Hint, HintSender
 from rota.cluster.leases import Lease, LeaseKeeper
 from rota.cluster.membership import Membership
+from rota.decide.core import Core
 from rota.dispatch.leader import PoolLeader
+from rota.dispatch.loader import Loader
+from rota.dispatch.pool import PoolState
 from rota.dispatch.pool_questions import Insight
 from rota.model.errors import Problem
 from rota.model.queue import OrderKey, ReadyTask
@@ -88,17 +91,20 @@ class Leadership:
             self._terms[pool.id] = asyncio.create_task(self._lead(pool, lease), name=f"term-{pool.name}")
 
     async def _lead(self, pool: Pool, lease: Lease) -> None:
-        leader = PoolLeader(
-            database=self._database,
-            settings=self._settings,
-            pool=pool,
+        core = Core()
+        state = PoolState(
+            id=pool.id,
+            name=pool.name,
             lease=lease,
+            settings=self._settings,
+            core=core,
+            loader=Loader(core, pool.id, ready_limit=self._settings.ready_limit),
             database_identity=self._cluster.identity,
             on_ended=self._on_ended,
             on_other_pools=self.poll_soon,
             secret_keys=self._secret_keys,
         )
-        self.leaders[pool.id] = leader
+        leader = self.leaders[pool.id] = PoolLeader(self._database, state)
         try:
             await leader.run()
         except CONNECTION_LOST as error:

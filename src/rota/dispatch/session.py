@@ -30,13 +30,7 @@ class Channel(Protocol):
 
 class Session:
     def __init__(
-        self,
-        channel: Channel,
-        hello: wire.Hello,
-        *,
-        node: int,
-        epoch: int,
-        clock: Callable[[], float] = time.monotonic,
+        self, channel: Channel, hello: wire.Hello, *, node: int, epoch: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.node = node
         self.boot = hello.boot

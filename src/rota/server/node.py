@@ -117,11 +117,7 @@ async def _services(
     facts = FactsCache(database)
     await facts.refresh()
     admission = Admission(
-        database,
-        facts,
-        server=lambda: membership.server_id,
-        on_arrived=leadership.arrived,
-        on_timed=leadership.timed,
+        database, facts, server=lambda: membership.server_id, on_arrived=leadership.arrived, on_timed=leadership.timed
     )
     objects = open_objects(settings.objects, settings.objects_options) if settings.objects else None
     runs = Runs(database, admission, facts, server=membership.server_id)
