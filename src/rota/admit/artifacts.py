@@ -143,7 +143,8 @@ class Artifacts:
                 digest.update(chunk)
                 yield chunk
             if expected.sha256 is not None and digest.digest() != expected.sha256:
-                raise _mismatch(expected.sha256, digest.digest())
+                came = f"sha256 {expected.sha256.hex()} was announced, {digest.hexdigest()} came; send it again"
+                raise invalid([Fault("", "checksum-mismatch", came)])
 
         with self._turn(owner.tenant):
             async with self._database.engine() as connection:
@@ -330,12 +331,6 @@ def _full(used_bytes: int, storage_bytes: int) -> Problem:
     detail = f"{used_bytes} bytes are stored and the plan keeps {storage_bytes}; remove artifacts first"
     extra: dict[str, object] = {"used_bytes": used_bytes, "storage_bytes": storage_bytes}
     return Problem("quota-exceeded", status=429, title="Limit exceeded", detail=detail, extra=extra)
-
-
-def _mismatch(expected: bytes, came: bytes) -> Problem:
-    return invalid(
-        [Fault("", "checksum-mismatch", f"sha256 {expected.hex()} was announced, {came.hex()} came; send it again")]
-    )
 
 
 def _damaged(why: str, advice: str) -> Problem:

@@ -49,7 +49,9 @@ async def has_tokens(url: str) -> bool:
 
 async def _ensure(connection: Connection, path: Path, tenant: int, role: Role) -> str:
     kept = _read(path)
-    if kept is not None and await _is_known(connection, kept):
+    parts = kept.split("_", 2) if kept is not None else []
+    found = await tenants.find_token(connection, parts[1]) if len(parts) == 3 else None
+    if kept is not None and found is not None and found[1] == hash_secret(parts[2]):
         return kept
     token = make_token()
     await tenants.add_token(
@@ -75,9 +77,3 @@ def _keep(path: Path, text: str) -> None:
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text + "\n")
-
-
-async def _is_known(connection: Connection, text: str) -> bool:
-    parts = text.split("_", 2)
-    found = await tenants.find_token(connection, parts[1]) if len(parts) == 3 else None
-    return found is not None and found[1] == hash_secret(parts[2])

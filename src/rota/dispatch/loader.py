@@ -86,12 +86,10 @@ class Loader:
         reach.exhausted = False
         reach.left += 1
 
-    def know(self, tenant: int) -> None:
-        """The tenant has live tasks, if only timed ones."""
-        self._reach(tenant)
-
-    def timer(self, seconds: float) -> None:
-        """A task comes due in so many seconds."""
+    def timer(self, seconds: float, tenant: int | None = None) -> None:
+        """A task, of this tenant, comes due in so many seconds."""
+        if tenant is not None:
+            self._reach(tenant)
         at = self._clock() + max(0.0, seconds)
         if self.next_timer_at is None or at < self.next_timer_at:
             self.next_timer_at = at

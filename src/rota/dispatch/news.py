@@ -30,8 +30,7 @@ class News:
 
     def timer(self, tenant: int, seconds: float) -> None:
         """A task of the tenant comes due in so many seconds."""
-        self._pool.loader.know(tenant)
-        self._pool.loader.timer(seconds)
+        self._pool.loader.timer(seconds, tenant)
         self._pool.wakes.poll.set()
 
     def poll_soon(self) -> None:

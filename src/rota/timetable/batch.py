@@ -51,7 +51,12 @@ async def run_batch(connection: AnyConnection, fence: Fence, make: Make, after: 
         planned, full = _plan(due, await schedules.transaction_time(connection))
         wanted = [Wanted(one, at, start) for one, plan in planned for at, start in plan.runs]
         made = await make(connection, wanted)
-        await schedules.insert_skips(connection, [skip for one, plan in planned for skip in _skips(one, plan)])
+        skips = [
+            Occurrence(one.id, skip.first, one.tenant, Trigger.TIME, None, skip.reason, skip.until)
+            for one, plan in planned
+            for skip in plan.skips
+        ]
+        await schedules.insert_skips(connection, skips)
         await schedules.move_cursors(connection, _cursors(planned, made))
     if full or len(due) == BATCH:
         last = planned[-1][0]
@@ -85,13 +90,6 @@ def _due(schedule: Schedule, now: datetime) -> Due:
         assert schedule.next_at is not None, "it was due"
         reason = f"its rule can't be read any more ({error!r}); edit it"
         return Due([], [Skip(schedule.next_at, None, reason[:1000])], None, schedule.next_at)
-
-
-def _skips(schedule: Schedule, plan: Due) -> list[Occurrence]:
-    return [
-        Occurrence(schedule.id, skip.first, schedule.tenant, Trigger.TIME, None, skip.reason, skip.until)
-        for skip in plan.skips
-    ]
 
 
 def _cursors(planned: Planned, made: Made) -> list[Cursor]:
