@@ -20,6 +20,7 @@ from rota.simulate.world.links import BROKEN, End, Link
 from rota.simulate.world.machine import Machine
 
 if TYPE_CHECKING:
+    from rota.simulate.world.server import Server
     from rota.simulate.world.world import World
 
 OPEN_SECONDS = 5.0
@@ -119,10 +120,10 @@ class Agent(Process):
             if self.node.cut_until > self.kernel.now or not server.alive:
                 continue
             link = self.node.link = Link(self.kernel, server, self, self.world.options.link_latency)
-            if await self._serve(link):
+            if await self._serve(link, server):
                 retries = 0
 
-    async def _serve(self, link: Link) -> bool:
+    async def _serve(self, link: Link, server: Server) -> bool:
         """Serves one connection; returns whether the agent was registered."""
         end = self._end = link.agent
         self._gone = gone = Signal()
@@ -138,7 +139,7 @@ class Agent(Process):
             news.set()
 
         end.on_receive, end.on_close = receive, closed
-        link.server.process.post(self.world.accept_connection, link.server, self.node.pool)
+        server.post(server.connected, link.server, self.node.pool)
         if not await news.limited(OPEN_SECONDS) or not frames:
             link.close(end, BROKEN)
             return False

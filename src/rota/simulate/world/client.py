@@ -49,14 +49,11 @@ class Clients:
             count = min(left, self._chance.choice((1, 1, 1, 2, 4, 8, 12)))
             self._plan(self._chance.uniform(0, options.seconds * 0.8), self._chance.choice(tenants), count)
             left -= count
-        for _ in range(int(options.tasks * options.cancels)):
-            self._kernel.after(self._chance.uniform(1, options.seconds), self._cancel)
-        for _ in range(int(options.tasks * options.pauses)):
-            self._kernel.after(self._chance.uniform(1, options.seconds), self._pause)
-        for _ in range(int(options.tasks * options.edits)):
-            self._kernel.after(self._chance.uniform(1, options.seconds), self._edit)
-        for _ in range(4 if options.global_locks and options.locks else 0):
-            self._kernel.after(self._chance.uniform(1, options.seconds), self._cool)
+        shares = ((options.cancels, self._cancel), (options.pauses, self._pause), (options.edits, self._edit))
+        edits = [edit for share, edit in shares for _ in range(int(options.tasks * share))]
+        edits += [self._cool] * (4 if options.global_locks and options.locks else 0)
+        for edit in edits:
+            self._kernel.after(self._chance.uniform(1, options.seconds), edit)
         for _ in range(self._chance.choice((0, 2))):
             self._kernel.after(self._chance.uniform(10, options.seconds + 20), self._redrive)
 
@@ -187,28 +184,34 @@ class Clients:
 
     # ---- edits ------------------------------------------------------------------------------------------------------
 
-    def _cancel(self) -> None:
+    def _choose(self) -> tuple[Server, int, int] | None:
+        """A server, a tenant, and one of the tenant's newer tasks."""
         tenant = self._chance.choice(sorted(self.owned))
         server = self._any_server()
         if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:
+            return None
+        (task,) = self._chance.sample(self.owned[tenant][-20:], 1)
+        return server, tenant, task
+
+    def _cancel(self) -> None:
+        chosen = self._choose()
+        if chosen is None:
             return
-        tasks = self._chance.sample(self.owned[tenant][-20:], 1)
+        server, tenant, task = chosen
 
         def answer(status: str, result: Any) -> None:
-            if status == "ok":
-                for task in result:
-                    self._world.auditor.cancel_acknowledged(task)
+            for cancelled in result:
+                self._world.auditor.cancel_acknowledged(cancelled)
 
-        self._world.story.tell("client", f"cancels {tasks[0]}")
-        server.spawn(server.api.cancel(tasks, tenant, answer))
+        self._world.story.tell("client", f"cancels {task}")
+        server.spawn(server.api.cancel([task], tenant, answer))
 
     def _pause(self) -> None:
         """Pauses or holds a task, and later resumes it, repeating that until it is acknowledged."""
-        tenant = self._chance.choice(sorted(self.owned))
-        server = self._any_server()
-        if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:
+        chosen = self._choose()
+        if chosen is None:
             return
-        (task,) = self._chance.sample(self.owned[tenant][-20:], 1)
+        server, tenant, task = chosen
         if task % 2:
             self._world.story.tell("client", f"holds {task}")
             server.spawn(server.api.hold(task, tenant, self._held))
@@ -236,7 +239,7 @@ class Clients:
             return
 
         def answer(status: str, result: Any) -> None:
-            acknowledged[0] = acknowledged[0] or status == "ok"
+            acknowledged[0] = True
 
         server = self._any_server()
         if server is not None:
@@ -246,11 +249,10 @@ class Clients:
 
     def _edit(self) -> None:
         """Edits a task by an old reading of it: it may have changed, started or ended since."""
-        chance, tenant = self._chance, self._chance.choice(sorted(self.owned))
-        server = self._any_server()
-        if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:
+        chance, chosen = self._chance, self._choose()
+        if chosen is None:
             return
-        (task,) = chance.sample(self.owned[tenant][-20:], 1)
+        server, tenant, task = chosen
         row = self._world.store.tables.queue.get(task)
         change = Edit(
             priority=chance.choice((None, 0, 9)),

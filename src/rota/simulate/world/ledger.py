@@ -189,13 +189,7 @@ class Ledger(Limits):
         self._check_parents(task, record)
 
     def cancel_requested(self, task: int, version: int) -> None:
-        record = self.tasks[task]
-        if record.state != RUNNING or version != record.version + 1:
-            raise Violation(
-                "I4", f"task {task}: a cancel of version {version} on {NAMES[record.state]}, {record.version}"
-            )
-        record.version = version
-        record.cancel_requested = True
+        self._edit(task, version, "a cancel", RUNNING).cancel_requested = True
 
     def paused(self, task: int, version: int) -> None:
         """A waiting task is paused."""
@@ -207,12 +201,7 @@ class Ledger(Limits):
 
     def pause_requested(self, task: int, version: int, *, paused: bool) -> None:
         """A running task is to be paused when its attempt ends, or no longer."""
-        record = self.tasks[task]
-        if record.state != RUNNING or version != record.version + 1:
-            raise Violation(
-                "I4", f"task {task}: a pause of version {version} on {NAMES[record.state]}, {record.version}"
-            )
-        record.version, record.pause_requested = version, paused
+        self._edit(task, version, "a pause", RUNNING).pause_requested = paused
 
     def resumed(self, task: int, state: int, version: int, start_by_us: int, now_us: int) -> None:
         record = self.tasks[task]
@@ -229,17 +218,13 @@ class Ledger(Limits):
 
     def edited(self, task: int, version: int, pool: int, lane: int, start_by_us: int, tolerance_ms: int | None) -> None:
         """Its owner edited the waiting task."""
-        record = self.tasks[task]
-        if record.state not in (BLOCKED, DELAYED, READY, PAUSED) or version != record.version + 1:
-            raise Violation(
-                "I4", f"task {task}: an edit of version {version} on {NAMES[record.state]}, {record.version}"
-            )
+        record = self._edit(task, version, "an edit", BLOCKED, DELAYED, READY, PAUSED)
         if pool != record.pool:
             self.active.pop(task, None)  # an abandoned attempt may still hold resources, but in the old pool
             self._sometimes.hit("a waiting task moved to another pool")
         for where in [where for where, head in self._waiting_head.items() if head == task]:
             self._waiting_since.pop(where, None)  # its queue position changed, so it was not overtaken
-        record.version, record.pool, record.lane = version, pool, lane
+        record.pool, record.lane = pool, lane
         record.start_by_us, record.tolerance_ms = start_by_us, tolerance_ms
         self._sometimes.hit("a waiting task was edited")
 
@@ -306,6 +291,14 @@ class Ledger(Limits):
             self.written_epoch[fence[0]] = fence[1]
         record.state, record.version = state, version
         self.changes += 1
+        return record
+
+    def _edit(self, task: int, version: int, name: str, *states: int) -> TaskRecord:
+        record = self.tasks[task]
+        if record.state not in states or version != record.version + 1:
+            found = f"{NAMES[record.state]}, {record.version}"
+            raise Violation("I4", f"task {task}: {name} of version {version} on {found}")
+        record.version = version
         return record
 
     def _count(self, task: int, record: TaskRecord, outcome: int) -> None:

@@ -27,19 +27,19 @@ class Nemesis:
         self._active = True
         self._losing_answers = False
         self._kinds: dict[str, Callable[[], None]] = {
-            "server crashes": self._crash_server,
-            "server pauses": self._pause_server,
-            "agent crashes": self._crash_agent,
-            "agent pauses": self._pause_agent,
+            "server crashes": lambda: self._crash(self._server()),
+            "server pauses": lambda: self._pause(self._server(), "", (2.0, 9.0, 11.0, 14.0, 25.0, 50.0)),
+            "agent crashes": lambda: self._crash(self._agent()),
+            "agent pauses": lambda: self._pause(self._agent(), "the agent ", (3.0, 12.0, 25.0, 50.0)),
             "machine freezes": self._freeze,
             "links cut": self._cut_link,
             "links clogged": self._clog,
             "database restarts": self._restart_database,
-            "requests lost": self._lose_requests,
-            "replies lost": self._lose_replies,
-            "statements stall": self._stall,
+            "requests lost": lambda: self._set_for_a_while("lost_requests"),
+            "replies lost": lambda: self._set_for_a_while("lost_replies"),
+            "statements stall": lambda: self._set_for_a_while("stalls"),
             "database cut off": self._cut_database,
-            "take-over lost": self._lose_take_over,
+            "take-over lost": lambda: world.lose_take_over(self._chance.choice(world.pools)),
             "frames replayed": self._replay,
             "drains": self._drain,
             "answers lost": self._lose_answers,
@@ -121,37 +121,22 @@ class Nemesis:
             return self._chance.choice(leading)
         return self._chance.choice(alive) if alive else None
 
-    def _crash_server(self) -> None:
-        server = self._server()
-        if server is not None:
-            self._log(f"kills {server.name}")
-            self._world.restart_server(server)
+    def _crash(self, process: Process | None) -> None:
+        if process is not None:
+            self._log(f"kills {process.name}")
+            self._world.restart_process(process)
 
-    def _pause_server(self) -> None:
-        server = self._server()
-        if server is not None:
-            seconds = self._chance.choice((2.0, 9.0, 11.0, 14.0, 25.0, 50.0))
-            self._log(f"pauses {server.name} for {seconds} s")
-            server.pause(seconds)
+    def _pause(self, process: Process | None, kind: str, lengths: tuple[float, ...]) -> None:
+        if process is not None:
+            seconds = self._chance.choice(lengths)
+            self._log(f"pauses {kind}{process.name} for {seconds} s")
+            process.pause(seconds)
 
     def _node(self) -> Node:
         return self._chance.choice(self._world.nodes)
 
     def _agent(self) -> Agent | None:
         return self._node().agent
-
-    def _crash_agent(self) -> None:
-        agent = self._agent()
-        if agent is not None:
-            self._log(f"kills {agent.name}")
-            self._world.restart_agent(agent.node, agent.boot)
-
-    def _pause_agent(self) -> None:
-        agent = self._agent()
-        if agent is not None:
-            seconds = self._chance.choice((3.0, 12.0, 25.0, 50.0))
-            self._log(f"pauses the agent {agent.name} for {seconds} s")
-            agent.pause(seconds)
 
     def _freeze(self) -> None:
         agent = self._agent()
@@ -254,18 +239,9 @@ class Nemesis:
         if self._world.store.up:
             self._world.store.restart(self._chance.choice((0.3, 2.0, 6.0, 12.0)))
 
-    def _for_a_while(self, name: str, value: float, seconds: float) -> None:
-        setattr(self._world.store, name, value)
-        self._kernel.after(seconds, setattr, self._world.store, name, 0.0)
-
-    def _lose_requests(self) -> None:
-        self._for_a_while("lost_requests", FIRES, self._chance.uniform(2, 15))
-
-    def _lose_replies(self) -> None:
-        self._for_a_while("lost_replies", FIRES, self._chance.uniform(2, 15))
-
-    def _stall(self) -> None:
-        self._for_a_while("stalls", FIRES, self._chance.uniform(2, 15))
+    def _set_for_a_while(self, name: str) -> None:
+        setattr(self._world.store, name, FIRES)
+        self._kernel.after(self._chance.uniform(2, 15), setattr, self._world.store, name, 0.0)
 
     def _cut_database(self) -> None:
         server = self._server()
@@ -274,15 +250,9 @@ class Nemesis:
             self._log(f"cuts {server.name} off from the database for {seconds} s")
             self._world.store.cut[server.name] = self._kernel.now + seconds
 
-    def _lose_take_over(self) -> None:
-        self._world.lose_take_over(self._chance.choice(self._world.pools))
-
     def _lose_answers(self) -> None:
         self._losing_answers = True
-        self._kernel.after(self._chance.uniform(2, 10), self._hear_again)
-
-    def _hear_again(self) -> None:
-        self._losing_answers = False
+        self._kernel.after(self._chance.uniform(2, 10), setattr, self, "_losing_answers", False)
 
     def _log(self, text: str) -> None:
         self._world.story.tell("nemesis", text)

@@ -15,7 +15,6 @@ from rota.simulate.world.database.rows import Lease
 from rota.simulate.world.database.statements.schedules import Schedules
 from rota.simulate.world.database.tables import Tables
 from rota.simulate.world.kernel import Kernel, Process
-from rota.simulate.world.links import End
 from rota.simulate.world.nemesis import Nemesis
 from rota.simulate.world.operators import Operators
 from rota.simulate.world.options import draw
@@ -168,11 +167,6 @@ class World:
     def epoch_known(self, node: Node) -> int:
         lease = self.store.tables.leases.get(node.pool)
         return 0 if lease is None or node.cut_until > self.kernel.now else lease.epoch
-
-    def accept_connection(self, end: End, pool: int) -> None:
-        server = end.process
-        assert isinstance(server, Server)
-        server.connected(end, pool)
 
     # ---- a fail-over that lost the newest take-over, and nothing else -----------------------------------------------
 

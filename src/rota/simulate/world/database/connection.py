@@ -7,9 +7,10 @@ client without a reply gets `Lost` after a while; its operation may still be car
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cache
-from types import TracebackType
 from typing import Any
 
 from rota.simulate.world.database.rows import CLOCK_BASE_US
@@ -26,18 +27,16 @@ class Lost(OSError):
     """The connection is lost; the operation may have been carried out or not."""
 
 
+@dataclass(slots=True, eq=False)
 class Operation:
     """One statement or transaction in transit."""
 
-    __slots__ = ("connection", "ended", "fenced_before", "fiber", "ticket", "until")
-
-    def __init__(self, connection: SimConnection, fiber: Fiber, ticket: int) -> None:
-        self.connection = connection
-        self.fiber = fiber
-        self.ticket = ticket
-        self.ended = False
-        self.until = 0.0
-        self.fenced_before: bool | None = None
+    connection: SimConnection
+    fiber: Fiber
+    ticket: int
+    ended: bool = False
+    until: float = 0.0
+    fenced_before: bool | None = None
 
 
 class Store:
@@ -263,18 +262,29 @@ class SimConnection:
     async def execute(self, text: str, *arguments: Any) -> None:
         await self.fetch(text, *arguments)
 
-    def transaction(self) -> _Transaction:
-        return _Transaction(self)
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A body that awaits only its own statements runs at one instant, so it needs no rollback.
+
+        A body that raises has changed nothing: the fence is its first statement.
+        """
+        await _Ask(self, BEGIN, ())
+        try:
+            yield
+        except BaseException:
+            if self._inside in self.pending:
+                self.pending.remove(self._inside)
+            self._inside = None
+            raise
+        operation, self._inside = self._inside, None
+        if operation is not None:
+            await _Commit(operation)
 
     def enter(self, operation: Operation) -> None:
         self._inside = operation
         self.store.tables.process = self.process.name
         self.store.tables.fenced_before = operation.fenced_before
         self.store.tables.fence = None
-
-    def leave(self) -> Operation | None:
-        operation, self._inside = self._inside, None
-        return operation
 
 
 class _Ask(Call):
@@ -298,31 +308,6 @@ class _Commit(Call):
         operation = self._operation
         operation.fiber, operation.ticket = fiber, ticket
         operation.connection.store.answer(operation, None)
-
-
-class _Transaction:
-    """A body that awaits only its own statements runs at one instant, so it needs no rollback.
-
-    A body that raises has changed nothing: the fence is its first statement.
-    """
-
-    def __init__(self, connection: SimConnection) -> None:
-        self._connection = connection
-
-    async def __aenter__(self) -> None:
-        await _Ask(self._connection, BEGIN, ())
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        operation = self._connection.leave()
-        if operation is None:
-            return
-        if kind is not None:
-            if operation in self._connection.pending:
-                self._connection.pending.remove(operation)
-            return
-        await _Commit(operation)
 
 
 class Fenced:
