@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import accumulate
 
-from rota.decide.messages import AttemptEnded, Decision, Start, TasksReady
+from rota.decide.messages import AttemptEnded, Start, TasksReady
 from rota.model.queue import ReadyTask
 from rota.simulate.traces.figures import peak_memory_mib
 from rota.simulate.traces.load import prepared, shape_weights, shapes
-from rota.simulate.traces.rota_policy import AT_MOST, NORMAL_LANE
-from rota.simulate.traces.workload import TOLERANCE_CAPS
+from rota.simulate.traces.rota_policy import plan_all, task_of
+from rota.simulate.traces.workload import Job, Progress, Report
 
 _ENDS_A_CYCLE = 200
 _TURNS = 20_000  # starts measured on a full pool
@@ -26,7 +25,7 @@ _LONG_US = 60_000_000  # run time of an attempt: too long for prefetching
 
 
 @dataclass(frozen=True, slots=True)
-class Burst:
+class Burst(Report):
     nodes: int
     tenants: int
     ready: int
@@ -40,13 +39,8 @@ class Burst:
     with_arrivals_and_ends_per_second: float  # the same decisions / all time in the core
     cost_growth: float  # of turning: last half / first half
 
-    def as_dict(self) -> dict[str, object]:
-        return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()}
 
-
-def bursts(
-    *, nodes: int, tenants: int, ready: int, seed: int, progress: Callable[[int, int], None] | None = None
-) -> dict[str, object]:
+def bursts(*, nodes: int, tenants: int, ready: int, seed: int, progress: Progress = None) -> dict[str, object]:
     """The given pool and a tenth of it, with the ratio of their costs of a decision."""
     small = burst(nodes=max(1, nodes // 10), tenants=tenants, ready=ready, seed=seed)
     if progress is not None:
@@ -142,12 +136,7 @@ class _Crowd:
 
     def _plan(self, now_us: int) -> tuple[int, float]:
         before = time.process_time()
-        decisions: list[Decision] = []
-        while True:
-            found = self._core.plan(now_us, AT_MOST)
-            decisions += found
-            if len(found) < AT_MOST:
-                break
+        decisions = plan_all(self._core, now_us)
         spent = time.process_time() - before
         self.planning += spent
         started = [decision.task.id for decision in decisions if isinstance(decision, Start)]
@@ -157,22 +146,11 @@ class _Crowd:
 
     def _tasks(self, count: int, now_us: int) -> list[ReadyTask]:
         tasks: list[ReadyTask] = []
-        for shape in self._chance.choices(range(1, len(self.demands) + 1), cum_weights=self._weights, k=count):
+        for shape in self._chance.choices(range(len(self.demands)), cum_weights=self._weights, k=count):
             self._handed += 1
             cap_ms = self._chance.randint(30_000, 3_600_000)
-            tasks.append(
-                ReadyTask(
-                    id=self._handed,
-                    version=1,
-                    tenant=1 + self._handed % self._tenants,
-                    lane=NORMAL_LANE,
-                    urgency=0,
-                    start_by_us=now_us + TOLERANCE_CAPS * cap_ms * 1000,
-                    cap_ms=cap_ms,
-                    shape=shape,
-                    work=shape,
-                )
-            )
+            job = Job(self._handed, 1 + self._handed % self._tenants, shape, now_us, _LONG_US, cap_ms)
+            tasks.append(task_of(job, work=shape + 1))
         return tasks
 
 

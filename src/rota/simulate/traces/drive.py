@@ -7,14 +7,14 @@ record of every machine (`free_resources.py`): an order that does not fit ends t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from rota.model.resources import Resources
 from rota.simulate.traces.free_resources import FreeResources, gpu_milli_of
-from rota.simulate.traces.workload import Job, Workload
+from rota.simulate.traces.workload import Job, Progress, Workload
 
 _FRAGMENT_SAMPLES = 40  # samples in a run: each one reads all machines
 _FRAGMENT_SHAPES = 30  # the most common demands
@@ -74,13 +74,7 @@ class Run:
     policy_seconds: float = 0.0  # processor time inside the policy
 
 
-def drive(
-    workload: Workload,
-    policy: Policy,
-    *,
-    until_us: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Run:
+def drive(workload: Workload, policy: Policy, *, until_us: int | None = None, progress: Progress = None) -> Run:
     """From the first arrival to the last end, or to `until_us`.
 
     1. The next instant: an arrival or an end. 2. The policy receives all ends, then all arrivals of that instant.

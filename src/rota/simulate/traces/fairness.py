@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from rota.model.resources import Resources
 from rota.simulate.traces.drive import Run, drive
 from rota.simulate.traces.figures import jain, jain_among_busy, resource_time
 from rota.simulate.traces.policies import policy
-from rota.simulate.traces.workload import Job, Machine, Workload, perfect_cap_ms
+from rota.simulate.traces.workload import Job, Machine, Progress, Report, Workload, perfect_cap_ms
 
 FLOODER = 1
 STEADY = tuple(range(2, 11))
@@ -25,7 +24,7 @@ _MEAN_RUN_US = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Fairness:
+class Fairness(Report):
     policy: str
     flood: int
     steady_tasks: int
@@ -38,18 +37,9 @@ class Fairness:
     late_starts: int
     utilisation: float
 
-    def as_dict(self) -> dict[str, object]:
-        return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()}
-
 
 def fairness(
-    *,
-    flood: int,
-    minutes: int,
-    share: float,
-    seed: int,
-    name: str = "rota",
-    progress: Callable[[int, int], None] | None = None,
+    *, flood: int, minutes: int, share: float, seed: int, name: str = "rota", progress: Progress = None
 ) -> Fairness:
     until_us = minutes * _MINUTE_US
     quiet_workload = scenario(flood=0, minutes=minutes, share=share, seed=seed)

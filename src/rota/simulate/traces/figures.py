@@ -9,11 +9,12 @@ from __future__ import annotations
 import resource
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 
 from rota.simulate.traces.drive import Run
 from rota.simulate.traces.late_starts import unavoidable
+from rota.simulate.traces.workload import Report
 
 SHORT_RUN_US = 10_000_000  # slowdown counts a shorter job as if it had run this long
 _POINTS = 60  # of a curve in the report
@@ -21,7 +22,7 @@ _WINDOWS = 20  # in which fairness among busy tenants is measured
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Report):
     jobs: int
     sequences: int
     finished: int
@@ -44,9 +45,6 @@ class Figures:
     decisions_per_second: float
     policy_cpu_seconds: float
     peak_memory_mib: float
-
-    def as_dict(self) -> dict[str, object]:
-        return {name: _rounded(value) for name, value in asdict(self).items()}
 
 
 def figures(runs: Sequence[Run]) -> Figures:
@@ -250,7 +248,3 @@ def _stretches(run: Run, points: int, values: Sequence[int]) -> list[tuple[float
 
 def _mean(values: Sequence[float]) -> float:
     return statistics.fmean(values) if values else 0.0
-
-
-def _rounded(value: object) -> object:
-    return round(value, 4) if isinstance(value, float) else value

@@ -17,13 +17,13 @@ from rota.simulate.traces.drive import Begin, fragmentation, usual_demands
 from rota.simulate.traces.free_resources import FreeResources, gpu_milli_of
 from rota.simulate.traces.policies import FILLING, ROTA
 from rota.simulate.traces.rota_policy import RotaPolicy
-from rota.simulate.traces.workload import BadTrace, Job, Workload
+from rota.simulate.traces.workload import BadTrace, Job, Progress, Report, Workload
 
 _YEAR_MS = 365 * 86_400_000  # the cap of a task that never ends
 
 
 @dataclass(frozen=True, slots=True)
-class FillResult:
+class FillResult(Report):
     policy: str
     gpu_allocated_share: float
     gpu_requested_share: float
@@ -34,9 +34,7 @@ class FillResult:
     policy_seconds: float
 
 
-def fill(
-    workload: Workload, name: str, *, times: float, seed: int, progress: Callable[[int, int], None] | None = None
-) -> FillResult:
+def fill(workload: Workload, name: str, *, times: float, seed: int, progress: Progress = None) -> FillResult:
     if name not in FILLING:
         raise BadTrace(f"there is no policy {name!r} for filling a pool; there are {', '.join(FILLING)}")
     capacity = sum(gpu_milli_of(machine.capacity) for machine in workload.machines)

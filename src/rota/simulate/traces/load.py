@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import accumulate
 
@@ -19,8 +18,8 @@ from rota.decide.messages import AttemptEnded, NodeJoined, ShapeKnown, Start, Ta
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources, Shape
 from rota.simulate.traces.figures import peak_memory_mib
-from rota.simulate.traces.rota_policy import AT_MOST, NORMAL_LANE, Prefetched
-from rota.simulate.traces.workload import TOLERANCE_CAPS
+from rota.simulate.traces.rota_policy import Prefetched, plan_all, task_of
+from rota.simulate.traces.workload import Job, Progress, Report
 
 TASKS_A_DAY = 50_000_000  # the goal for one leader
 SWING = 0.25  # relative change of the rate, up and down
@@ -30,7 +29,7 @@ _WORKS = 50  # kinds of work of a tenant, each with its own typical run time
 
 
 @dataclass(frozen=True, slots=True)
-class LoadResult:
+class LoadResult(Report):
     nodes: int
     tenants: int
     rate_per_second: float
@@ -50,9 +49,6 @@ class LoadResult:
     tasks_per_day_possible: int
     times_fifty_million_a_day: float
     peak_memory_mib: float
-
-    def as_dict(self) -> dict[str, object]:
-        return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()}
 
 
 def shapes() -> list[Resources]:
@@ -93,18 +89,9 @@ def shape_weights(demands: list[Resources]) -> list[float]:
 
 
 def load(
-    *,
-    nodes: int,
-    tenants: int,
-    rate: float,
-    hours: float,
-    busy: float,
-    seed: int,
-    progress: Callable[[int, int], None] | None = None,
+    *, nodes: int, tenants: int, rate: float, hours: float, busy: float, seed: int, progress: Progress = None
 ) -> LoadResult:
-    demands = shapes()
-    core = prepared(nodes, tenants, demands)
-    day = _Day(core, demands, nodes=nodes, tenants=tenants, rate=rate, hours=hours, busy=busy, seed=seed)
+    day = _Day(nodes=nodes, tenants=tenants, rate=rate, hours=hours, busy=busy, seed=seed)
     cycles = max(1, int(hours * 3_600_000_000 / CYCLE_US))
     for cycle in range(cycles):
         day.step(cycle * CYCLE_US)
@@ -114,20 +101,9 @@ def load(
 
 
 class _Day:
-    def __init__(
-        self,
-        core: Core,
-        demands: list[Resources],
-        *,
-        nodes: int,
-        tenants: int,
-        rate: float,
-        hours: float,
-        busy: float,
-        seed: int,
-    ) -> None:
-        self._core = core
-        self._demands = demands
+    def __init__(self, *, nodes: int, tenants: int, rate: float, hours: float, busy: float, seed: int) -> None:
+        self._demands = demands = shapes()
+        self._core = prepared(nodes, tenants, demands)
         self._nodes, self._tenants, self._rate = nodes, tenants, rate
         self._horizon_us = int(hours * 3_600_000_000)
         self._chance = random.Random(seed)
@@ -139,7 +115,7 @@ class _Day:
         self._total_cpu = total_cpu
         self._ends: list[tuple[int, int]] = []
         self._runs: dict[int, tuple[int, int]] = {}  # task → ready at, run time
-        self._behind = Prefetched(core)
+        self._behind = Prefetched(self._core)
         self._waiting: dict[int, ReadyTask] = {}  # prefetched on a node
         self._owed = 0.0
         self._tasks = self._decided = self._started = self._late = self._most_waiting = 0
@@ -155,19 +131,14 @@ class _Day:
             _, number = heappop(self._ends)
             ended.append(AttemptEnded(number, self._runs.pop(number)[1]))
         arrivals = self._arrivals(now_us)
-        starts: list[Start] = []
         before = time.process_time()
         for event in ended:
             self._core.apply(event, now_us)
         if arrivals:
             self._core.apply(TasksReady(arrivals), now_us)
-        while True:
-            decisions = self._core.plan(now_us, AT_MOST)
-            starts += [decision for decision in decisions if isinstance(decision, Start)]
-            if len(decisions) < AT_MOST:
-                break
+        decisions = plan_all(self._core, now_us)
         self._spent += time.process_time() - before
-        self._take(starts, now_us)
+        self._take([decision for decision in decisions if isinstance(decision, Start)], now_us)
         self._most_waiting = max(self._most_waiting, self._tasks - self._started)
         self._costs.append((self._decided, self._spent))
 
@@ -198,7 +169,7 @@ class _Day:
         day = math.sin(2 * math.pi * now_us / self._horizon_us - math.pi / 2)
         self._owed += self._rate * (1 + SWING * day) * CYCLE_US / 1e6
         count, self._owed = int(self._owed), self._owed % 1
-        shapes = self._chance.choices(range(1, len(self._demands) + 1), cum_weights=self._weights, k=count)
+        shapes = self._chance.choices(range(len(self._demands)), cum_weights=self._weights, k=count)
         return [self._arrival(shape, now_us) for shape in shapes]
 
     def _arrival(self, shape: int, now_us: int) -> ReadyTask:
@@ -207,17 +178,8 @@ class _Day:
         run_us = max(1000, int(-self._mean_run_us * math.log(1 - chance())))
         cap_ms = max(1, 2 * run_us // 1000)
         self._runs[self._tasks] = (now_us, run_us)
-        return ReadyTask(
-            id=self._tasks,
-            version=1,
-            tenant=1 + int(chance() * self._tenants),
-            lane=NORMAL_LANE,
-            urgency=0,
-            start_by_us=now_us + TOLERANCE_CAPS * cap_ms * 1000,
-            cap_ms=cap_ms,
-            shape=shape,
-            work=int(chance() * _WORKS),
-        )
+        job = Job(self._tasks, 1 + int(chance() * self._tenants), shape, now_us, run_us, cap_ms)
+        return task_of(job, work=int(chance() * _WORKS))
 
     def result(self) -> LoadResult:
         hours = self._horizon_us / 3_600_000_000

@@ -6,8 +6,7 @@ policy's figures divided by each other's under `ratios`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from rota.simulate.traces import openb, plot, swf
@@ -15,18 +14,13 @@ from rota.simulate.traces.drive import Run, drive
 from rota.simulate.traces.figures import figures, peak_memory_mib
 from rota.simulate.traces.fill import fill
 from rota.simulate.traces.policies import policy
-from rota.simulate.traces.workload import BadTrace, Workload, compressed, overestimated, samples, whole
+from rota.simulate.traces.workload import BadTrace, Progress, Workload, compressed, overestimated, samples, whole
 
 USUAL_LENGTH, USUAL_COUNT = 1024, 10
 COMPARED = (
-    "average_bounded_slowdown",
-    "mean_wait_seconds",
-    "longest_wait_seconds",
-    "utilisation",
-    "gpu_allocated_share",
+    *("average_bounded_slowdown", "mean_wait_seconds", "longest_wait_seconds"),
+    *("utilisation", "gpu_allocated_share"),
 )
-
-Progress = Callable[[int, int], None] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +93,9 @@ def _in_time(workload: Workload, options: ReplayOptions, progress: Progress) -> 
 def _filled(workload: Workload, name: str, options: ReplayOptions, progress: Progress) -> dict[str, object]:
     assert options.fill is not None
     filled = fill(workload, name, times=options.fill, seed=options.seed, progress=progress)
-    document = {key: round(value, 4) if isinstance(value, float) else value for key, value in asdict(filled).items()}
     spent = filled.policy_seconds
-    document["decisions_per_second"] = round(filled.tasks / spent, 1) if spent else 0.0
-    document["peak_memory_mib"] = round(peak_memory_mib(), 1)
-    return document
+    speed = round(filled.tasks / spent, 1) if spent else 0.0
+    return filled.as_dict() | {"decisions_per_second": speed, "peak_memory_mib": round(peak_memory_mib(), 1)}
 
 
 def _ratios(ours: dict[str, object], other: dict[str, object]) -> dict[str, float]:

@@ -114,7 +114,16 @@ class RotaPolicy:
         self.core.apply(TasksReady([again]), now_us)
 
 
-def task_of(job: Job) -> ReadyTask:
+def plan_all(core: Core, now_us: int) -> list[Decision]:
+    decisions: list[Decision] = []
+    while True:
+        found = core.plan(now_us, AT_MOST)
+        decisions += found
+        if len(found) < AT_MOST:
+            return decisions
+
+
+def task_of(job: Job, work: int | None = None) -> ReadyTask:
     return ReadyTask(
         id=job.id,
         version=1,
@@ -124,5 +133,5 @@ def task_of(job: Job) -> ReadyTask:
         start_by_us=job.start_by_us,
         cap_ms=job.cap_ms,
         shape=job.shape + 1,
-        work=work_hash(0, f"job {job.id}"),  # a trace does not say which jobs are alike
+        work=work_hash(0, f"job {job.id}") if work is None else work,  # a trace does not say which jobs are alike
     )

@@ -7,17 +7,26 @@ Everything here is a plain value. A job knows its real run time, which no policy
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from rota.model.resources import Resources
 
+Progress = Callable[[int, int], None] | None  # called with the work done and all the work
 TOLERANCE_CAPS = 30  # a job should start within this many times its cap
 LEAST_FACTOR, MOST_FACTOR = 2.0, 10.0  # range of the overestimates
 
 
 class BadTrace(ValueError):
     """The input cannot be used; the message is one sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures of a run."""
+
+    def as_dict(self) -> dict[str, object]:
+        return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +65,12 @@ def perfect_cap_ms(run_us: int) -> int:
 
 def overestimated(workload: Workload, seed: int) -> Workload:
     """Caps of 2 to 10 times the run time. Each job has its own random stream, so sampling does not change its cap."""
-    jobs = tuple(
-        replace(
-            job,
-            cap_ms=perfect_cap_ms(
-                int(job.run_us * random.Random(f"{seed}:{job.id}").uniform(LEAST_FACTOR, MOST_FACTOR))
-            ),
-        )
-        for job in workload.jobs
-    )
-    return replace(workload, jobs=jobs)
+
+    def overestimate(job: Job) -> Job:
+        factor = random.Random(f"{seed}:{job.id}").uniform(LEAST_FACTOR, MOST_FACTOR)
+        return replace(job, cap_ms=perfect_cap_ms(int(job.run_us * factor)))
+
+    return replace(workload, jobs=tuple(map(overestimate, workload.jobs)))
 
 
 def compressed(workload: Workload, scale: float) -> Workload:
