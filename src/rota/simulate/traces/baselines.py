@@ -138,31 +138,32 @@ class Filler:
         self.all_free = [FreeResources(machine) for machine in workload.machines]
         self._how = how
         self._chance = random.Random(seed)
+        self._full: set[int] = set()  # nothing ends: a shape that did not fit once never fits later
         self._largest = [
             max(1, max(getattr(machine.capacity, name) for machine in workload.machines))
             for name in ("cpu_milli", "memory_bytes", "gpus")
         ]
 
-    def assign(self, demand: Resources) -> int | None:
+    def assign(self, job: Job, demand: Resources) -> int | None:
         """The machine, or None if the task is refused for good."""
-        if self._how == "first-fit":
-            chosen = next((free for free in self.all_free if free.fits(demand)), None)
-        else:
-            fitting = [free for free in self.all_free if free.fits(demand)]
-            chosen = None if not fitting else self._choose(fitting)
+        if job.shape in self._full:
+            return None
+        fitting = (free for free in self.all_free if free.fits(demand))
+        chosen = next(fitting, None) if self._how == "first-fit" else self._choose(list(fitting))
         if chosen is None:
+            self._full.add(job.shape)
             return None
         chosen.take(demand)
         return chosen.machine
 
-    def _choose(self, fitting: list[FreeResources]) -> FreeResources:
+    def _choose(self, fitting: list[FreeResources]) -> FreeResources | None:
+        if not fitting:
+            return None
         if self._how == "random":
             return self._chance.choice(fitting)
         cpu, memory, gpus = self._largest
-        return min(
-            fitting,
-            key=lambda free: (
-                free.cpu_milli / cpu + free.memory_bytes / memory + free.gpu_milli() / 1000 / gpus,
-                free.machine,
-            ),
-        )
+
+        def left(free: FreeResources) -> tuple[float, int]:
+            return free.cpu_milli / cpu + free.memory_bytes / memory + free.gpu_milli() / 1000 / gpus, free.machine
+
+        return min(fitting, key=left)

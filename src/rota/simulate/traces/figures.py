@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rota.simulate.traces.drive import Run
+from rota.simulate.traces.free_resources import amounts_of
 from rota.simulate.traces.late_starts import unavoidable
 from rota.simulate.traces.workload import Report
 
@@ -195,16 +196,10 @@ def _busy_windows(run: Run, edges: Sequence[int]) -> list[list[int]]:
 
 def _shares(run: Run) -> list[float]:
     """The dominant share of each shape: its largest share of any resource of the pool."""
-    machines = run.workload.machines
-    cpu = sum(machine.capacity.cpu_milli for machine in machines)
-    memory = sum(machine.capacity.memory_bytes for machine in machines)
-    gpu = sum(machine.capacity.gpus for machine in machines) * 1000
+    capacities = [amounts_of(machine.capacity) for machine in run.workload.machines]
+    total = [sum(amounts) for amounts in zip(*capacities, strict=True)]
     return [
-        max(
-            demand.cpu_milli / cpu if cpu else 0.0,
-            demand.memory_bytes / memory if memory else 0.0,
-            (1000 * demand.gpus + demand.gpu_milli) / gpu if gpu else 0.0,
-        )
+        max(amount / whole if whole else 0.0 for amount, whole in zip(amounts_of(demand), total, strict=True))
         for demand in run.workload.shapes
     ]
 

@@ -7,7 +7,6 @@ when it comes is refused, as in the paper that came with the openb traces.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import cycle
 
@@ -42,7 +41,7 @@ def fill(workload: Workload, name: str, *, times: float, seed: int, progress: Pr
         raise BadTrace(f"{workload.name}: --fill counts GPUs, and no machine has any")
     if not any(gpu_milli_of(workload.shapes[job.shape]) for job in workload.jobs):
         raise BadTrace(f"{workload.name}: --fill counts GPUs, and no task asks for any")
-    assign, all_free = _by_core(workload) if name == ROTA else _by_baseline(workload, name, seed)
+    filler = _CoreFiller(workload) if name == ROTA else Filler(workload, name, seed)
     requested = allocated = allocated_cpu = tasks = refused = 0
     spent = 0.0
     for job in cycle(workload.jobs):
@@ -52,7 +51,7 @@ def fill(workload: Workload, name: str, *, times: float, seed: int, progress: Pr
         demand = workload.shapes[job.shape]
         requested += gpu_milli_of(demand)
         before = time.process_time()
-        machine = assign(replace(job, id=tasks, submit_us=tasks, run_us=0, cap_ms=_YEAR_MS), demand)
+        machine = filler.assign(replace(job, id=tasks, submit_us=tasks, run_us=0, cap_ms=_YEAR_MS), demand)
         spent += time.process_time() - before
         if machine is None:
             refused += 1
@@ -69,40 +68,22 @@ def fill(workload: Workload, name: str, *, times: float, seed: int, progress: Pr
         cpu_allocated_share=allocated_cpu / cpu,
         tasks=tasks,
         refused=refused,
-        fragmentation=fragmentation(all_free, usual_demands(workload)),
+        fragmentation=fragmentation(filler.all_free, usual_demands(workload)),
         policy_seconds=spent,
     )
 
 
-Assign = Callable[[Job, Resources], int | None]
+class _CoreFiller:
+    def __init__(self, workload: Workload) -> None:
+        self.all_free = [FreeResources(machine) for machine in workload.machines]
+        self._free = {free.machine: free for free in self.all_free}
+        self._policy = RotaPolicy(workload)
 
-
-def _by_core(workload: Workload) -> tuple[Assign, list[FreeResources]]:
-    rota_policy = RotaPolicy(workload)
-    all_free = {machine.id: FreeResources(machine) for machine in workload.machines}
-
-    def assign(job: Job, demand: Resources) -> int | None:
-        rota_policy.ready([job], job.submit_us)
-        for order in rota_policy.plan(job.submit_us):
+    def assign(self, job: Job, demand: Resources) -> int | None:
+        self._policy.ready([job], job.submit_us)
+        for order in self._policy.plan(job.submit_us):
             if isinstance(order, Begin):
-                all_free[order.machine].take(demand, order.devices)
+                self._free[order.machine].take(demand, order.devices)
                 return order.machine
-        rota_policy.gone(job, job.submit_us)
+        self._policy.gone(job, job.submit_us)
         return None
-
-    return assign, list(all_free.values())
-
-
-def _by_baseline(workload: Workload, name: str, seed: int) -> tuple[Assign, list[FreeResources]]:
-    filler = Filler(workload, name, seed)
-    full: set[int] = set()  # nothing ends: a shape that did not fit once never fits later
-
-    def assign(job: Job, demand: Resources) -> int | None:
-        if job.shape in full:
-            return None
-        machine = filler.assign(demand)
-        if machine is None:
-            full.add(job.shape)
-        return machine
-
-    return assign, filler.all_free

@@ -82,3 +82,8 @@ class FreeResources:
 
 def gpu_milli_of(demand: Resources) -> int:
     return DEVICE_MILLI * demand.gpus + demand.gpu_milli
+
+
+def amounts_of(resources: Resources) -> tuple[int, int, int]:
+    """CPU, memory, GPU thousandths."""
+    return resources.cpu_milli, resources.memory_bytes, gpu_milli_of(resources)

@@ -10,12 +10,10 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from rota.simulate.traces.drive import Run, Span
-from rota.simulate.traces.free_resources import gpu_milli_of
+from rota.simulate.traces.free_resources import amounts_of
 from rota.simulate.traces.workload import Job
 
 _MOST_SPANS = 30_000  # with more, the check would take longer than the run
-
-_Amounts = tuple[int, int, int]  # CPU, memory, GPU thousandths
 
 
 def unavoidable(run: Run) -> int | None:
@@ -37,17 +35,17 @@ def _could_hold(run: Run, jobs: dict[int, Job], job: Job, spans: list[Span]) -> 
     if not spans:
         return False
     machine = next(machine for machine in run.workload.machines if machine.id == spans[0].machine)
-    capacity = (machine.capacity.cpu_milli, machine.capacity.memory_bytes, machine.capacity.gpus * 1000)
-    demand = _amounts(run, job.shape)
+    capacity, shapes = amounts_of(machine.capacity), run.workload.shapes
+    demand = amounts_of(shapes[job.shape])
     first = bisect_left(spans, job.submit_us, key=lambda span: span.end_us)  # earlier spans have ended
-    changes: list[tuple[int, int, _Amounts]] = []
+    changes: list[tuple[int, int, tuple[int, int, int]]] = []
     for span in spans[first:]:
         other = jobs[span.job]
         if span.start_us > job.start_by_us or span.job == job.id:
             continue
         if span.start_us >= job.submit_us and other.start_by_us > job.start_by_us:
             continue  # this job could have had its resources
-        held = _amounts(run, other.shape)
+        held = amounts_of(shapes[other.shape])
         changes.append((max(span.start_us, job.submit_us), 1, held))
         changes.append((span.end_us, -1, held))
     used = [0, 0, 0]
@@ -63,10 +61,5 @@ def _could_hold(run: Run, jobs: dict[int, Job], job: Job, spans: list[Span]) -> 
     return _fits(demand, used, capacity)
 
 
-def _amounts(run: Run, shape: int) -> _Amounts:
-    demand = run.workload.shapes[shape]
-    return demand.cpu_milli, demand.memory_bytes, gpu_milli_of(demand)
-
-
-def _fits(demand: _Amounts, used: list[int], capacity: _Amounts) -> bool:
+def _fits(demand: tuple[int, ...], used: list[int], capacity: tuple[int, ...]) -> bool:
     return all(used[index] + demand[index] <= capacity[index] for index in range(3))

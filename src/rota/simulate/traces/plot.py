@@ -10,12 +10,11 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from rota.simulate.traces.drive import Run
 from rota.simulate.traces.figures import curve, queue_curve
 from rota.simulate.traces.workload import BadTrace
-
-ENDINGS = (".html", ".png")
 
 _WIDTH, _LEFT, _RIGHT = 1200, 70, 20
 _CHART, _GAP, _TITLE = 150, 60, 40
@@ -26,8 +25,7 @@ _INK, _FAINT, _USE, _QUEUE = "#333333", "#dddddd", "#3b76af", "#c8553d"
 _BARS = ("#3b76af", "#ef8636", "#519e3e", "#c53a32", "#8d69b8", "#84584e", "#d57dbe", "#7f7f7f", "#bcbd45", "#55aabb")
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     x: float
     y: float
     width: float
@@ -36,14 +34,12 @@ class Bar:
     note: str = ""  # the tooltip
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     points: tuple[tuple[float, float], ...]
     colour: str
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     x: float
     y: float
     text: str
@@ -54,6 +50,7 @@ class Text:
 class Scene:
     width: int
     height: int
+    span: tuple[float, float]  # seconds at both ends of the time axis
     bars: list[Bar] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
@@ -76,31 +73,19 @@ def draw(title: str, run: Run) -> Scene:
     machines = _shown_machines(run)
     row = max(4.0, min(24.0, 480 / len(machines)))
     gantt = max(_CHART, int(row * len(machines)))
-    scene = Scene(_WIDTH, _TITLE + 2 * (_CHART + _GAP) + gantt + _GAP)
-    scene.texts.append(Text(_LEFT, 24, title))
     start = run.levels[0].at_us / 1e6 if run.levels else 0.0
     end = max(run.levels[-1].at_us / 1e6 if run.levels else 1.0, start + 1e-6)
-    top = _TITLE
-    use = [(at, share) for at, share in curve(run, _POINTS)]
-    _chart(scene, top, "share of the pool in use", use, 1.0, (start, end), _USE)
-    top += _CHART + _GAP
-    queue = [(at, float(count)) for at, count in queue_curve(run, _POINTS)]
-    most = max((count for _, count in queue), default=0.0) or 1.0
-    _chart(scene, top, "jobs waiting", queue, most, (start, end), _QUEUE)
-    top += _CHART + _GAP
-    _gantt(scene, top, row, machines, run, (start, end))
+    scene = Scene(_WIDTH, _TITLE + 2 * (_CHART + _GAP) + gantt + _GAP, (start, end))
+    scene.texts.append(Text(_LEFT, 24, title))
+    _chart(scene, _TITLE, "share of the pool in use", curve(run, _POINTS), 1.0, _USE)
+    queue = queue_curve(run, _POINTS)
+    most = float(max((count for _, count in queue), default=0) or 1)
+    _chart(scene, _TITLE + _CHART + _GAP, "jobs waiting", queue, most, _QUEUE)
+    _gantt(scene, _TITLE + 2 * (_CHART + _GAP), row, machines, run)
     return scene
 
 
-def _chart(
-    scene: Scene,
-    top: int,
-    name: str,
-    points: Sequence[tuple[float, float]],
-    most: float,
-    span: tuple[float, float],
-    colour: str,
-) -> None:
+def _chart(scene: Scene, top: int, name: str, points: Sequence[tuple[float, float]], most: float, colour: str) -> None:
     bottom = top + _CHART
     scene.texts.append(Text(_LEFT, top - 4, name))
     for share in (0.0, 0.5, 1.0):
@@ -110,14 +95,14 @@ def _chart(
     steps: list[tuple[float, float]] = []
     for index, (at, value) in enumerate(points):
         y = bottom - value / most * _CHART
-        until = points[index + 1][0] if index + 1 < len(points) else span[1]
-        steps += ((_x(at, span), y), (_x(until, span), y))
+        until = points[index + 1][0] if index + 1 < len(points) else scene.span[1]
+        steps += ((_x(at, scene), y), (_x(until, scene), y))
     if steps:
         scene.lines.append(Line(tuple(steps), colour))
-    _time_axis(scene, bottom, span)
+    _time_axis(scene, bottom)
 
 
-def _gantt(scene: Scene, top: int, row: float, machines: dict[int, int], run: Run, span: tuple[float, float]) -> None:
+def _gantt(scene: Scene, top: int, row: float, machines: dict[int, int], run: Run) -> None:
     visible = [attempt for attempt in run.spans if attempt.machine in machines]
     every = -(-len(visible) // _MOST_BARS) or 1
     jobs = {job.id: job for job in run.workload.jobs}
@@ -127,22 +112,17 @@ def _gantt(scene: Scene, top: int, row: float, machines: dict[int, int], run: Ru
     count = (max(lanes.values(), default=0) + 1) if few else len(machines)
     height = max(_CHART, row * len(machines)) / count
     left = len(run.workload.machines) - len(machines)
-    scene.texts.append(
-        Text(
-            _LEFT,
-            top - 4,
-            "jobs on the pool" if few else "machines" + (f" ({left:,} more not shown)" if left else ""),
-        )
-    )
+    name = "jobs on the pool" if few else "machines" + (f" ({left:,} more not shown)" if left else "")
+    scene.texts.append(Text(_LEFT, top - 4, name))
     for attempt in visible[::every]:
         index = lanes[attempt.start_us, attempt.job] if few else machines[attempt.machine]
-        x = _x(attempt.start_us / 1e6, span)
-        width = max(0.5, _x(attempt.end_us / 1e6, span) - x)
+        x = _x(attempt.start_us / 1e6, scene)
+        width = max(0.5, _x(attempt.end_us / 1e6, scene) - x)
         job = jobs[attempt.job]
         note = f"job {job.id}, tenant {job.tenant}: {(attempt.end_us - attempt.start_us) / 1e6:g} s"
         colour = _BARS[(job.tenant if several else job.shape) % len(_BARS)]
         scene.bars.append(Bar(x, top + index * height, width, max(0.5, height * 0.9), colour, note))
-    _time_axis(scene, int(top + count * height), span)
+    _time_axis(scene, int(top + count * height))
 
 
 def _lanes(run: Run) -> dict[tuple[int, int], int]:
@@ -162,15 +142,16 @@ def _shown_machines(run: Run) -> dict[int, int]:
     return {number: index for index, number in enumerate(numbers[::every])}
 
 
-def _time_axis(scene: Scene, bottom: float, span: tuple[float, float]) -> None:
+def _time_axis(scene: Scene, bottom: float) -> None:
+    start, end = scene.span
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        at = span[0] + share * (span[1] - span[0])
-        x = _x(at, span)
-        scene.texts.append(Text(x, bottom + 16, _time(at - span[0]), end=share > 0))
+        at = start + share * (end - start)
+        scene.texts.append(Text(_x(at, scene), bottom + 16, _time(at - start), end=share > 0))
 
 
-def _x(at: float, span: tuple[float, float]) -> float:
-    return _LEFT + (at - span[0]) / (span[1] - span[0]) * (_WIDTH - _LEFT - _RIGHT)
+def _x(at: float, scene: Scene) -> float:
+    start, end = scene.span
+    return _LEFT + (at - start) / (end - start) * (_WIDTH - _LEFT - _RIGHT)
 
 
 def _time(seconds: float) -> str:

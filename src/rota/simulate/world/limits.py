@@ -59,7 +59,7 @@ class Limits:
     def _check_caps(self, task: int, record: TaskRecord, now_us: int) -> None:
         limit = self._limit(("tenant", record.tenant), now_us)
         pool_limit = self._limit(("pool", record.pool), now_us)
-        if limit is None and record.lock_key is None and pool_limit is None:
+        if limit is None and record.concurrency_key is None and pool_limit is None:
             return
         mine = [self.tasks[other] for other in self.active if self.tasks[other].pool == record.pool]
         if pool_limit is not None and len(mine) > pool_limit:
@@ -71,31 +71,29 @@ class Limits:
                 raise Violation("I14", f"tenant {record.tenant} holds {held} of {limit} milli-CPU with task {task}")
             if held == limit:
                 self._sometimes.hit("a limit was reached")
-        if record.lock_key is not None:
-            count = sum((other.lock_key, other.everywhere) == (record.lock_key, record.everywhere) for other in mine)
-            if count > record.key_limit:
-                raise Violation(
-                    "I14", f"{count} tasks of key {record.lock_key} at once, {record.key_limit} may ({task})"
-                )
-            if count == record.key_limit:
+        key, limit = record.concurrency_key, record.concurrency_limit
+        if key is not None:
+            mine = [other for other in mine if other.concurrency_global == record.concurrency_global]
+            count = sum(other.concurrency_key == key for other in mine)
+            if count > limit:
+                raise Violation("I14", f"{count} tasks of key {key} at once, {limit} may ({task})")
+            if count == limit:
                 self._sometimes.hit("a limit was reached")
 
     def _check_places(self, task: int, record: TaskRecord, now_us: int) -> None:
         """Places of a key counted across pools: counted by rows, not by physical processes."""
-        if record.lock_key is None or not record.everywhere:
+        key = record.concurrency_key
+        if key is None or not record.concurrency_global:
             return
-        name = (record.tenant, record.lock_key)
-        holders = self.places.setdefault(name, {})
-        if now_us < self.cooled.get(name, 0):
-            raise Violation("I14", f"task {task} starts although its key {record.lock_key} is cooled down")
+        holders = self.places.setdefault((record.tenant, key), {})
+        if now_us < self.cooled.get((record.tenant, key), 0):
+            raise Violation("I14", f"task {task} starts although its key {key} is cooled down")
         holders[task] = record.pool
         for other in list(holders):
             if self.tasks[other].state != RUNNING:
                 del holders[other]
-        if len(holders) > record.key_limit:
-            raise Violation(
-                "I14", f"key {record.lock_key} has {record.key_limit} places in all pools: {sorted(holders)}"
-            )
+        if len(holders) > record.concurrency_limit:
+            raise Violation("I14", f"key {key} has {record.concurrency_limit} places in all pools: {sorted(holders)}")
         if len(set(holders.values())) > 1:
             self._sometimes.hit("a key held by two pools")
 
@@ -115,7 +113,7 @@ class Limits:
         """Watches the first ready task of a tenant that never started anything in the pool."""
         record = self.tasks[task]
         where = (record.pool, record.tenant)
-        plain = record.lock_key is None and ("tenant", record.tenant) not in self.limits
+        plain = record.concurrency_key is None and ("tenant", record.tenant) not in self.limits
         if plain and where not in self._began and where not in self._waiting_since and record.state == READY:
             self._waiting_since[where] = now_us
             self._waiting_head[where] = task

@@ -35,9 +35,9 @@ class TaskRecord:
     backoff_limit_ms: int
     not_before_us: int | None
     wake_us: int | None
-    lock_key: str | None
-    key_limit: int
-    everywhere: bool  # the key is counted across pools
+    concurrency_key: str | None
+    concurrency_limit: int
+    concurrency_global: bool  # the key is counted across pools
     shape: int
     lane: int
     start_by_us: int

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from rota.model.catalogue import DEFAULT_LANES, PoolRule
@@ -18,6 +19,8 @@ from rota.simulate.world.task_record import TaskRecord
 from rota.store.statements import sql
 
 Statements = dict[str, Callable[..., list[Any]]]  # by their text
+
+_AUDITED = {field.name for field in fields(Task)} & {field.name for field in fields(TaskRecord)} - {"tolerance_ms"}
 
 
 class Contents:
@@ -78,24 +81,12 @@ class Contents:
         if wake_us is None:
             row.wake_us = row.urgent_us()
         record = TaskRecord(
-            tenant=task.tenant,
-            pool=task.pool,
+            **{name: getattr(task, name) for name in _AUDITED},
             state=state,
             parents=tuple(task.after),
-            upstream=task.upstream,
-            attempts=task.attempts,
-            backoff_ms=task.backoff_ms,
-            backoff_limit_ms=task.backoff_limit_ms,
-            not_before_us=task.not_before_us,
             wake_us=task.not_before_us,
-            lock_key=task.concurrency_key,
-            key_limit=task.concurrency_limit,
-            everywhere=task.concurrency_global,
-            shape=task.shape,
-            lane=task.lane,
             start_by_us=start_by_us,
             tolerance_ms=task.tolerance_ms if task.tolerance_given else None,
-            expires=task.expires,
         )
         self.auditor.admitted(task.id, record, task.key)
         self.auditor.waits_for_its_first(task.id, self.now_us())
