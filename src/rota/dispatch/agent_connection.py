@@ -55,7 +55,7 @@ async def serve_agent(
     """Serves one control connection from beginning to end. `on_registered` refreshes caches of the nodes there are."""
     await channel.send_bytes(wire.encode(welcome(pool)))
     hello = check_hello(pool, await _next(receive))
-    session = await _register(pool, database, channel, hello)
+    session = await register(pool, database, channel, hello)
     on_registered()
     writer = asyncio.create_task(session.write(), name=f"session-writer-{session.name}")
     reader = asyncio.create_task(_read(pool, session, receive), name=f"session-reader-{session.name}")
@@ -108,7 +108,7 @@ def check_hello(pool: PoolState, frame: wire.ToServer) -> wire.Hello:
     return frame
 
 
-async def _register(pool: PoolState, database: Database, channel: Channel, hello: wire.Hello) -> Session:
+async def register(pool: PoolState, database: Database, channel: Channel, hello: wire.Hello) -> Session:
     async with database.engine() as connection:
         twin = await nodes.find_node(connection, pool.id, hello.name)
         refuse_twin(pool, twin, hello)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import accumulate
 
 from rota.decide.messages import AttemptEnded, Start, TasksReady
@@ -48,12 +48,7 @@ def bursts(*, nodes: int, tenants: int, ready: int, seed: int, progress: Progres
     large = burst(nodes=nodes, tenants=tenants, ready=ready, seed=seed)
     growth = {
         name: round(getattr(small, name) / getattr(large, name), 4) if getattr(large, name) else None
-        for name in (
-            "filling_decisions_per_second",
-            "turning_decisions_per_second",
-            "decisions_per_second",
-            "with_arrivals_and_ends_per_second",
-        )
+        for name in (field.name for field in fields(Burst) if field.name.endswith("_per_second"))
     }
     return {
         "decisions_per_second": round(large.decisions_per_second, 1),

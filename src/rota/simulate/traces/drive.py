@@ -82,7 +82,7 @@ def drive(workload: Workload, policy: Policy, *, until_us: int | None = None, pr
     """
     pool = _Pool(workload)
     run, jobs = pool.run, workload.jobs
-    arrived, instants = 0, 0
+    arrived, instants, usual = 0, 0, usual_demands(workload)
     every = max(1, 2 * len(jobs) // _FRAGMENT_SAMPLES)
     while arrived < len(jobs) or pool.ends:
         now_us = jobs[arrived].submit_us if arrived < len(jobs) else pool.ends[0][0]
@@ -109,7 +109,7 @@ def drive(workload: Workload, policy: Policy, *, until_us: int | None = None, pr
         pool.note_level(now_us)
         instants += 1
         if instants % every == 0:
-            run.fragmentation.append(pool.fragmentation())
+            run.fragmentation.append(fragmentation(list(pool.free.values()), usual))
         if progress is not None and instants % 1000 == 0:
             progress(len(run.end_us), len(jobs))
     pool.close(until_us)
@@ -125,11 +125,10 @@ class _Pool:
         self.waiting = 0
         self._jobs = {job.id: job for job in workload.jobs}
         self._shapes = workload.shapes
-        self._free = {machine.id: FreeResources(machine) for machine in workload.machines}
+        self.free = {machine.id: FreeResources(machine) for machine in workload.machines}
         self._running: dict[int, tuple[int, int, tuple[int, ...], int]] = {}  # job → machine, start, devices, attempt
         self._attempts: dict[int, int] = {}
         self._cpu_milli = self._gpu_milli = 0
-        self._usual = usual_demands(workload)
 
     def end_all(self, now_us: int) -> list[Job]:
         ended: list[Job] = []
@@ -154,7 +153,7 @@ class _Pool:
         assert number not in self.run.end_us, f"job {number} was begun after its end"
         assert job.submit_us <= now_us, f"job {number} was begun before it was submitted"
         demand = self._shapes[job.shape]
-        devices = self._free[order.machine].take(demand, order.devices)
+        devices = self.free[order.machine].take(demand, order.devices)
         attempt = self._attempts[number] = self._attempts.get(number, 0) + 1
         self._running[number] = (order.machine, now_us, devices, attempt)
         heappush(self.ends, (now_us + job.run_us, number, attempt))
@@ -167,7 +166,7 @@ class _Pool:
     def _leave(self, number: int, now_us: int, *, finished: bool) -> None:
         machine, start_us, devices, _ = self._running.pop(number)
         demand = self._shapes[self._jobs[number].shape]
-        self._free[machine].give(demand, devices)
+        self.free[machine].give(demand, devices)
         self._cpu_milli -= demand.cpu_milli
         self._gpu_milli -= gpu_milli_of(demand)
         self.run.spans.append(Span(number, machine, start_us, now_us, finished))
@@ -185,9 +184,6 @@ class _Pool:
         if until_us is not None:
             for number in list(self._running):
                 self._leave(number, until_us, finished=False)
-
-    def fragmentation(self) -> float:
-        return fragmentation(list(self._free.values()), self._usual)
 
 
 @dataclass(frozen=True, slots=True)

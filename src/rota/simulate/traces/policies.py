@@ -14,13 +14,9 @@ FILLING = (ROTA, "random", "first-fit", "best-fit")
 
 def policy(name: str, workload: Workload) -> Policy:
     """A fresh policy for one run of the workload."""
-    match name:
-        case "rota":
-            return RotaPolicy(workload)
-        case "fcfs":
-            return baselines.Backfill(workload, baselines.arrival, easy=False)
-        case "fcfs-easy":
-            return baselines.Backfill(workload, baselines.arrival, easy=True)
-        case "sjf-easy":
-            return baselines.Backfill(workload, baselines.shortest, easy=True)
-    raise BadTrace(f"there is no policy {name!r}; there are {', '.join(IN_TIME)}")
+    if name == ROTA:
+        return RotaPolicy(workload)
+    if name not in IN_TIME:
+        raise BadTrace(f"there is no policy {name!r}; there are {', '.join(IN_TIME)}")
+    order = baselines.shortest if name == "sjf-easy" else baselines.arrival
+    return baselines.Backfill(workload, order, easy=name != "fcfs")

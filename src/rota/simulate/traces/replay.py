@@ -17,6 +17,11 @@ from rota.simulate.traces.policies import policy
 from rota.simulate.traces.workload import BadTrace, Progress, Workload, compressed, overestimated, samples, whole
 
 USUAL_LENGTH, USUAL_COUNT = 1024, 10
+_UNREADABLE: dict[type[Exception], str] = {
+    FileNotFoundError: "no such file",
+    IsADirectoryError: "a directory, not a file",
+    UnicodeDecodeError: "not a text file",
+}
 COMPARED = (
     *("average_bounded_slowdown", "mean_wait_seconds", "longest_wait_seconds"),
     *("utilisation", "gpu_allocated_share"),
@@ -116,11 +121,6 @@ def _part(progress: Progress, part: int, total: int) -> Progress:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise BadTrace(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise BadTrace(f"{path}: a directory, not a file") from None
-    except UnicodeDecodeError:
-        raise BadTrace(f"{path}: not a text file") from None
     except (OSError, ValueError) as error:
-        raise BadTrace(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        reason = _UNREADABLE.get(type(error)) or f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise BadTrace(f"{path}: {reason}") from None

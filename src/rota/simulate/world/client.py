@@ -179,7 +179,7 @@ class Clients:
                 self.owned[request.tenant].append(task)
 
     def _any_server(self) -> Server | None:
-        alive = [server for server in self._world.servers if server is not None and server.alive]
+        alive = self._world.alive_servers()
         return self._chance.choice(alive) if alive else None
 
     # ---- edits ------------------------------------------------------------------------------------------------------
@@ -280,6 +280,6 @@ class Clients:
         task = self._chance.choice(dead)
         tenant = self._world.store.tables.tasks[task].tenant
         self._world.story.tell("client", f"runs {task} again")
-        for server in self._world.servers:
-            if server is not None and server.alive and server.paused_until <= self._kernel.now:
+        for server in self._world.alive_servers():
+            if server.paused_until <= self._kernel.now:
                 server.spawn(server.api.redrive(task, tenant))

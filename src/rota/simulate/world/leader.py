@@ -7,14 +7,15 @@ connections are simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from rota import wire
 from rota.cluster.leases import Lease
 from rota.decide import messages
 from rota.decide.core import Core
-from rota.dispatch.agent_connection import HigherEpochSeen, Refused, check_hello, enter, listen, refuse_twin, welcome
+from rota.dispatch.agent_connection import HigherEpochSeen, Refused, check_hello, listen, register, welcome
 from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.leader import adopt
@@ -30,7 +31,7 @@ from rota.simulate.world.auditor import Auditor
 from rota.simulate.world.database.connection import Fenced, Lost
 from rota.simulate.world.kernel import Fiber, Signal
 from rota.simulate.world.links import End
-from rota.store import nodes, queue
+from rota.store import queue
 
 if TYPE_CHECKING:
     from rota.simulate.world.server import Server
@@ -220,20 +221,8 @@ class Term:
             return
         try:
             hello = check_hello(pool, wire.decode_to_server(arrived[0]))
-            connection = server.connect()
-            twin = await nodes.find_node(connection, pool.id, hello.name)
-            refuse_twin(pool, twin, hello)
-            node, draining = await nodes.register_node(
-                connection,
-                pool=pool.id,
-                name=hello.name,
-                boot=hello.boot,
-                capacity=hello.capacity,
-                labels=hello.labels,
-                capabilities=hello.capabilities,
-                version=hello.version,
-            )
-            session = enter(pool, cast(Any, None), hello, node=node, draining=draining)
+            database = SimpleNamespace(engine=lambda: nullcontext(server.connect()))
+            session = await register(pool, cast(Any, database), cast(Any, None), hello)
         except HigherEpochSeen as error:
             server.reacquire_above(pool.id, error.epoch)
             end.link.close(end, wire.CLOSE_NOT_LEADER)

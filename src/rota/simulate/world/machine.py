@@ -64,7 +64,8 @@ class Machine:
         seconds = spec.run_seconds
         cap = spec.cap_ms / 1000
         if how == "hang" or seconds >= cap:
-            self._kernel.after(cap, self._cap, unit)
+            # The agent's own timer, which is late when the agent is paused.
+            self._kernel.after(cap, agent.post, self._timeout, unit)
         else:
             self._kernel.after(seconds, self._end, unit, how)
 
@@ -102,10 +103,6 @@ class Machine:
             return
         name, outcome = ENDS[how]
         self._over(unit, name, outcome)
-
-    def _cap(self, unit: Unit) -> None:
-        """The agent's own timer, which is late when the agent is paused."""
-        self._agent.post(self._timeout, unit)
 
     def _timeout(self, unit: Unit) -> None:
         if unit.alive:

@@ -115,7 +115,7 @@ class Nemesis:
                 self._world.restart_process(process)
 
     def _server(self) -> Server | None:
-        alive = [server for server in self._world.servers if server is not None and server.alive]
+        alive = self._world.alive_servers()
         leading = [server for server in alive if server.terms]
         if leading and self._chance.random() < 0.7:
             return self._chance.choice(leading)

@@ -48,7 +48,7 @@ class Operators:
             self._kernel.after(PATIENCE_SECONDS, self._resume, target, acknowledged)
 
     def _request(self, target: str, *, paused: bool, acknowledged: list[bool] | None = None) -> None:
-        servers = [one for one in self._world.servers if one is not None and one.alive]
+        servers = self._world.alive_servers()
         if servers:
             server = self._chance.choice(servers)
             self._world.story.tell("operator", f"{'pauses' if paused else 'resumes'} {target}")

@@ -188,22 +188,21 @@ class Server(Process):
 
     # ---- hints to the pool's leader, wherever it is; the nemesis may lose them --------------------------------------
 
-    def _hint(self, pool: int, hint: Callable[[News], None]) -> None:
-        term = self.leads(pool)
-        if term is not None:
-            hint(term.news)
+    def _hint(self, pool: int, *hints: Callable[[News], None]) -> None:
+        if self._deliver(pool, hints):
             return
         for other in self.world.servers:
             if other is not None and other is not self and pool in other.terms:
                 if self.kernel.random.random() >= self.world.options.lost_hints:
-                    self.kernel.after(0.005, other.post, self._deliver, other, pool, hint)
+                    self.kernel.after(0.005, other.post, other._deliver, pool, hints)
                 return
 
-    @staticmethod
-    def _deliver(other: Server, pool: int, hint: Callable[[News], None]) -> None:
-        term = other.leads(pool)
+    def _deliver(self, pool: int, hints: Iterable[Callable[[News], None]]) -> bool:
+        term = self.leads(pool)
         if term is not None:
-            hint(term.news)
+            for hint in hints:
+                hint(term.news)
+        return term is not None
 
     def hint_arrived(self, pool: int, tasks: list[ReadyTask]) -> None:
         term = self.leads(pool)
@@ -217,18 +216,10 @@ class Server(Process):
         self._hint(pool, lambda news: news.timer(tenant, seconds))
 
     def hint_cancelled(self, pool: int, running: list[tuple[int, int]], waiting: list[int]) -> None:
-        def hint(news: News) -> None:
-            news.stop(running, "cancel")
-            news.gone(waiting)
-
-        self._hint(pool, hint)
+        self._hint(pool, lambda news: news.stop(running, "cancel"), lambda news: news.gone(waiting))
 
     def hint_reordered(self, pool: int, tenant: int, task: int, order: OrderKey) -> None:
-        def hint(news: News) -> None:
-            news.gone([task])
-            news.hinted(tenant, order)
-
-        self._hint(pool, hint)
+        self._hint(pool, lambda news: news.gone([task]), lambda news: news.hinted(tenant, order))
 
     def hint_paused(self, pool: int, running: list[tuple[int, int]]) -> None:
         self._hint(pool, lambda news: news.stop(running, "pause"))

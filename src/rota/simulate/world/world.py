@@ -154,15 +154,15 @@ class World:
 
     # ---- who leads --------------------------------------------------------------------------------------------------
 
+    def alive_servers(self) -> list[Server]:
+        return [server for server in self.servers if server is not None and server.alive]
+
     def find_leader(self, node: Node) -> Server | None:
         """The answer of any server to an agent: the holder of the lease, according to the rows."""
         lease = self.store.tables.leases.get(node.pool)
         if lease is None or node.cut_until > self.kernel.now:
             return None
-        for server in self.servers:
-            if server is not None and server.alive and server.holder == lease.holder:
-                return server
-        return None
+        return next((server for server in self.alive_servers() if server.holder == lease.holder), None)
 
     def epoch_known(self, node: Node) -> int:
         lease = self.store.tables.leases.get(node.pool)
