@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from bisect import insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rota.model.resources import Resources
 from rota.simulate.traces.drive import Begin, Stop
@@ -28,16 +28,14 @@ def shortest(job: Job) -> tuple[int, ...]:
     return (job.cap_ms, job.submit_us, job.id)
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(NamedTuple):
     job: Job
     machine: int
     devices: tuple[int, ...]
     expected_end_us: int
 
 
-@dataclass(slots=True)
-class _Reservation:
+class _Reservation(NamedTuple):
     """When and where the first job in the queue will fit, and what will be free beside it."""
 
     at_us: int

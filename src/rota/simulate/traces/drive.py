@@ -186,8 +186,7 @@ class _Pool:
                 self._leave(number, until_us, finished=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Usual:
+class Usual(NamedTuple):
     """The common demands of a workload, each with its share of the jobs."""
 
     gpus: bool  # the pool has GPUs, so they are counted instead of CPU

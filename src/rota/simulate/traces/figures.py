@@ -104,8 +104,8 @@ def utilisation(run: Run) -> float:
 
 
 def gpu_share(run: Run) -> float | None:
-    capacity = sum(machine.capacity.gpus for machine in run.workload.machines) * 1000
-    return _used(run, gpus=True) / capacity if capacity else None
+    gpus, capacity = _main(run)
+    return _used(run, gpus=True) / capacity if gpus else None
 
 
 def curve(run: Run, points: int) -> list[tuple[float, float]]:

@@ -202,9 +202,8 @@ class Agent(Process):
             while True:
                 self.bench.guard()
                 if outbox.take_heartbeat():
-                    link.send(
-                        link.agent, wire.encode(wire.Heartbeat(sent=self.clock(), attempts=self.bench.attempt_count))
-                    )
+                    heartbeat = wire.Heartbeat(sent=self.clock(), attempts=self.bench.attempt_count)
+                    link.send(link.agent, wire.encode(heartbeat))
                 frame = outbox.take_frame()
                 if frame is None:
                     break

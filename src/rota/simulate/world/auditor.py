@@ -14,8 +14,6 @@ from rota.simulate.world.ledger import Ledger
 from rota.simulate.world.sometimes import Sometimes
 from rota.simulate.world.task_record import DONE, NAMES, Violation
 
-__all__ = ["Auditor", "Violation"]
-
 
 @dataclass(slots=True)
 class Boot:

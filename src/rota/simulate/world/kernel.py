@@ -1,4 +1,4 @@
-"""Virtual time and simulated processes.
+"""Virtual time, simulated processes, and the log of a seed.
 
 One heap of events; ties are broken by the order of insertion, so a seed always gives the same run. Processes run
 ordinary coroutines, production ones among them, stepped by `Fiber`: whatever such a coroutine awaits is a `Call`, never
@@ -8,6 +8,7 @@ a future of a real event loop. A process can be paused and can die at every call
 from __future__ import annotations
 
 import heapq
+import zlib
 from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import Any
@@ -222,3 +223,19 @@ class _Waiting(Call):
         self._waiting.append((fiber, ticket))
         if self._seconds is not None:
             fiber.process.kernel.after(max(0.0, self._seconds) / fiber.process.rate, fiber.resume, ticket, False)
+
+
+class Story:
+    """The log of a seed: a fingerprint always, and readable lines when the seed is replayed."""
+
+    def __init__(self, now: Callable[[], float], *, keep: bool) -> None:
+        self._now = now
+        self._keep = keep
+        self.lines: list[str] = []
+        self.fingerprint = 0
+
+    def tell(self, actor: str, text: str) -> None:
+        line = f"{self._now():10.4f}  {actor:<12}{text}"
+        self.fingerprint = zlib.crc32(line.encode(), self.fingerprint)
+        if self._keep:
+            self.lines.append(line)

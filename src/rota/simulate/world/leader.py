@@ -88,8 +88,7 @@ class WatchedCore(Core):
 class Term:
     def __init__(self, server: Server, pool_id: int, lease: Lease) -> None:
         world = server.world
-        term = (pool_id, lease.epoch)
-        core = WatchedCore(world.auditor, term, world.store.tables.now_us)
+        core = WatchedCore(world.auditor, (pool_id, lease.epoch), world.store.tables.now_us)
         self._server = server
         self._world = world
         self._fibers: list[Fiber] = []

@@ -48,19 +48,14 @@ def mutated(name: str | None) -> Iterator[None]:
         yield
         return
     mutation = BY_NAME[name]
-    _forget_instants()
+    occurrences.next_after.cache_clear()  # instants that a bug computed must not outlive it
     try:
         with edited(mutation.edits):
             yield
     except DoesNotFit as error:
         raise DoesNotFit(f"rewrite the mutation {name} ({mutation.sentence}) in {__name__}: {error}") from None
     finally:
-        _forget_instants()
-
-
-def _forget_instants() -> None:
-    """Instants are cached; those that a bug computed must not outlive it."""
-    occurrences.next_after.cache_clear()
+        occurrences.next_after.cache_clear()
 
 
 # ---- leases and fences ----------------------------------------------------------------------------------------------
@@ -82,7 +77,7 @@ bug.edit(Leases.acquire_lease, "lease.expires_us = now", "lease.expires_us = sel
 bug.edit(Leases.renew_lease, "lease.expires_us <= now", "lease.expires_us <= self._tables.wall_us")
 bug.edit(Leases.renew_lease, "lease.expires_us = now", "lease.expires_us = self._tables.wall_us")
 bug = _bug("epoch-without-timeline", "the epoch only counts up from the row")
-bug.edit(Leases.acquire_lease, "max(last + 1, now, above + 1)", "max(last + 1, above + 1)")
+bug.edit(Leases.acquire_lease, "max(lease.epoch + 1, now, above + 1)", "max(lease.epoch + 1, above + 1)")
 bug = _bug("ttl-equals-renew-period", "a lease is renewed when it is over")
 bug.edit(leases.renew_pause, "return timings.renew_seconds / (1 if connected else 4)", "return timings.lease_seconds")
 bug = _bug("leader-kept-on-error", "a failed renewal counts as one")

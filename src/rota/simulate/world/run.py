@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from rota.simulate.world.auditor import Violation
 from rota.simulate.world.mutations import mutated
+from rota.simulate.world.task_record import Violation
 from rota.simulate.world.world import World
 
 

@@ -8,19 +8,19 @@ from random import Random
 
 from rota.settings import Settings, Timings
 from rota.simulate.world.agent import Agent, Node
-from rota.simulate.world.auditor import Auditor, Violation
+from rota.simulate.world.auditor import Auditor
 from rota.simulate.world.client import Clients
 from rota.simulate.world.database.connection import Store
 from rota.simulate.world.database.rows import Lease
 from rota.simulate.world.database.statements.schedules import Schedules
 from rota.simulate.world.database.tables import Tables
-from rota.simulate.world.kernel import Kernel, Process
+from rota.simulate.world.kernel import Kernel, Process, Story
 from rota.simulate.world.nemesis import Nemesis
 from rota.simulate.world.operators import Operators
 from rota.simulate.world.options import draw
 from rota.simulate.world.server import Server
 from rota.simulate.world.sometimes import Sometimes
-from rota.simulate.world.story import Story
+from rota.simulate.world.task_record import Violation
 from rota.simulate.world.timekeeper import Timekeeper
 from rota.simulate.world.timetable import Owners, draw_timetable
 
@@ -123,8 +123,7 @@ class World:
 
     def _start_server(self, number: int) -> None:
         self._incarnations[number] += 1
-        server = Server(self, number, self._incarnations[number])
-        self.servers[number] = server
+        server = self.servers[number] = Server(self, number, self._incarnations[number])
         server.start()
 
     def restart_server(self, server: Server) -> None:
@@ -135,8 +134,7 @@ class World:
             self.kernel.after(wait, self._start_server, server.number)
 
     def _start_agent(self, node: Node) -> None:
-        agent = Agent(self, node)
-        node.agent = agent
+        agent = node.agent = Agent(self, node)
         agent.start()
 
     def restart_agent(self, node: Node, boot: int) -> None:

@@ -15,9 +15,8 @@ from typing import Any
 
 from rota.simulate.world.database.rows import CLOCK_BASE_US
 from rota.simulate.world.database.tables import Tables
-from rota.simulate.world.kernel import Call, Fiber, Kernel, Process
+from rota.simulate.world.kernel import Call, Fiber, Kernel, Process, Story
 from rota.simulate.world.sometimes import Sometimes
-from rota.simulate.world.story import Story
 
 FENCED_RISK = 12.0  # the nemesis strikes this much more often just before a leader's batch
 STATEMENT_SECONDS = 10.0  # statement_timeout

@@ -8,7 +8,7 @@ from typing import Any
 from rota.model.queue import urgent_before_ms
 
 BLOCKED, DELAYED, READY, RUNNING, PAUSED = 1, 2, 3, 4, 5
-DONE, FAILED, CANCELLED, SKIPPED, EXPIRED = 10, 11, 12, 13, 14
+DONE, FAILED, CANCELLED, EXPIRED = 10, 11, 12, 14
 CLOCK_BASE_US = 1_790_000_000_000_000  # the database's clock at the start
 
 

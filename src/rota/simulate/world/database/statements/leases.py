@@ -19,13 +19,10 @@ class Leases(Subject):
         now = self._tables.now_us()
         if not (lease.expires_us < now or lease.holder == holder):
             return []
-        last = lease.epoch
-        lease.epoch = max(last + 1, now, above + 1)
-        lease.holder = holder
+        lease.epoch, lease.holder = max(lease.epoch + 1, now, above + 1), holder
         lease.expires_us = now + int(seconds.total_seconds() * 1_000_000)
-        self._tables.auditor.lease_acquired(
-            pool, lease.epoch, self._tables.process, now, now + int(seconds.total_seconds() * 1e6)
-        )
+        until_us = now + int(seconds.total_seconds() * 1e6)
+        self._tables.auditor.lease_acquired(pool, lease.epoch, self._tables.process, now, until_us)
         return [(lease.epoch,)]
 
     def renew_lease(self, pool: int, epoch: int, holder: object, seconds: Any) -> list[Any]:

@@ -117,21 +117,14 @@ class Settling(Subject):
             row = self._tables.queue.get(child)
             if row is None or row.pool != pool or row.state != BLOCKED:
                 continue
-            edges = [
-                edge
-                for parent in self._tables.parents.get(child, ())
-                if (edge := self._tables.edges.get((parent, child)))
-            ]
+            parents = self._tables.parents.get(child, ())
+            edges = [edge for parent in parents if (edge := self._tables.edges.get((parent, child)))]
             if not edges:
                 continue
             ended = [edge for edge in edges if edge.parent_state is not None]
             if len(ended) > 1 and len(ended) == len(edges):
                 self._tables.sometimes.hit("fan-in race")
-            culprits = [
-                edge
-                for edge in ended
-                if edge.parent_state is not None and not Upstream(edge.upstream).met_by(State(edge.parent_state))
-            ]
+            culprits = [edge for edge in ended if not Upstream(edge.upstream).met_by(State(edge.parent_state or 0))]
             first = min(culprits, key=lambda edge: edge.parent, default=None)
             fate = Row(id=child, waits=len(ended) < len(edges))
             if first is not None:
