@@ -6,33 +6,11 @@ and the simulator are its two callers.
 
 from __future__ import annotations
 
-from rota.decide import concurrency_keys, fairness, node_resources, ready
+from rota.decide import concurrency_keys, fairness, messages, node_resources, ready
 from rota.decide.demand import Demand, demand
 from rota.decide.explain import Explanation, Probe, explain
 from rota.decide.grants import Grants
-from rota.decide.messages import (
-    AttemptAdopted,
-    AttemptEnded,
-    CapChanged,
-    Decision,
-    Event,
-    KeysCooled,
-    KeysFreed,
-    KeysSeen,
-    LaneKnown,
-    NodeClosed,
-    NodeJoined,
-    NodeLeft,
-    NodeOpened,
-    PlaceRefused,
-    PolicyKnown,
-    ShapeKnown,
-    SharesKnown,
-    StartRefused,
-    TasksGone,
-    TasksReady,
-    TenantKnown,
-)
+from rota.decide.messages import AttemptEnded, Decision, Event
 from rota.decide.overview import Overview, overview
 from rota.decide.placement import Placement
 from rota.decide.planning import plan
@@ -57,54 +35,50 @@ class Core:
             grants.end(event.task, event.run_us, now_us, calls_per_grant=event.calls_per_grant)
             return
         match event:
-            case TasksReady(tasks):
+            case messages.TasksReady(tasks):
                 needs = state.needs
                 for task in tasks:
                     if needs[task.shape].has_gpu:
                         self.placement.appetite.learn(state.shapes[task.shape].resources)
                     ready.add(state, task)
-            case CapChanged(number, cap_ms):
-                if number in state.running:
-                    state.running[number].cap_us = cap_ms * 1000
-            case StartRefused(number):
+            case messages.CapChanged(number, cap_ms) if number in state.running:
+                state.running[number].cap_us = cap_ms * 1000
+            case messages.StartRefused(number):
                 grants.end(number, None, now_us, refused=True)
-            case PlaceRefused(task):
+            case messages.PlaceRefused(task):
                 grants.refuse_place(task, now_us)
-            case KeysFreed(freed):
+            case messages.KeysFreed(freed):
                 for tenant, name in freed:
                     grants.wake(concurrency_keys.learn(state, (tenant, name, True), None))
-            case KeysCooled(until_us):
+            case messages.KeysCooled(until_us):
                 grants.wake(concurrency_keys.cool(state, until_us))
-            case KeysSeen(elsewhere):
+            case messages.KeysSeen(elsewhere):
                 for (tenant, name), places in elsewhere.items():
                     grants.wake(concurrency_keys.learn(state, (tenant, name, True), places))
-            case TasksGone(gone):
+            case messages.TasksGone(gone):
                 for number in gone:
                     grants.gone(number)
-            case NodeJoined(number, capacity, labels, draining):
+            case messages.NodeJoined(number, capacity, labels, draining):
                 node = node_resources.make_node(state, number, capacity, labels, draining=draining)
                 grants.join(node, now_us)
-            case NodeClosed(number, why):
-                if number in state.nodes:
-                    grants.close(state.nodes[number], why)
-            case NodeOpened(number):
-                if number in state.nodes:
-                    grants.reopen(state.nodes[number])
-            case NodeLeft(number):
-                if number in state.nodes:
-                    grants.leave(state.nodes[number])
-            case ShapeKnown(number, demand):
+            case messages.NodeClosed(number, why) if number in state.nodes:
+                grants.close(state.nodes[number], why)
+            case messages.NodeOpened(number) if number in state.nodes:
+                grants.reopen(state.nodes[number])
+            case messages.NodeLeft(number) if number in state.nodes:
+                grants.leave(state.nodes[number])
+            case messages.ShapeKnown(number, demand):
                 self._learn_shape(number, demand)
-            case TenantKnown():
+            case messages.TenantKnown():
                 self._learn_tenant(event)
-            case AttemptAdopted(attempt):
+            case messages.AttemptAdopted(attempt):
                 grants.adopt(attempt, now_us)
-            case LaneKnown(lane, level, gated):
+            case messages.LaneKnown(lane, level, gated):
                 ready.change_lane(state, lane, level, gated=gated)
-            case PolicyKnown(policy):
+            case messages.PolicyKnown(policy):
                 state.policy = policy
                 ready.open_all(state)
-            case SharesKnown(charged, saved_us):
+            case messages.SharesKnown(charged, saved_us):
                 fairness.restore(state, charged, saved_us, now_us)
 
     def _learn_shape(self, number: int, demand: Shape) -> None:
@@ -113,7 +87,7 @@ class Core:
         state.needs[number] = need = node_resources.need_of(state.dimensions, number, demand)
         need.share_ppm = node_resources.share_ppm(state, need)
 
-    def _learn_tenant(self, event: TenantKnown) -> None:
+    def _learn_tenant(self, event: messages.TenantKnown) -> None:
         tenant = ready.tenant_of(self.state, event.tenant)
         tenant.weight = event.weight
         limits = (event.cpu_milli_limit, event.memory_bytes_limit, event.running_limit, event.paused)

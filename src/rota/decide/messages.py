@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from rota.decide.policy import Policy
@@ -12,41 +10,39 @@ from rota.model.queue import AuthorisedAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 
 
-@dataclass(frozen=True, slots=True)
-class NodeJoined:
+class Event(msgspec.Struct, frozen=True):
+    """A fact. The core takes each in with `apply`."""
+
+
+class NodeJoined(Event, frozen=True):
     node: int
     capacity: Resources
     labels: dict[str, str]
     draining: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NodeClosed:
+class NodeClosed(Event, frozen=True):
     """The node takes no new work, or the reason changed."""
 
     node: int
     why: Closed = Closed.DRAINING
 
 
-@dataclass(frozen=True, slots=True)
-class NodeOpened:
+class NodeOpened(Event, frozen=True):
     node: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLeft:
+class NodeLeft(Event, frozen=True):
     """The node takes no new work. Its grants stay until each attempt is reported ended."""
 
     node: int
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyKnown:
+class PolicyKnown(Event, frozen=True):
     policy: Policy
 
 
-@dataclass(frozen=True, slots=True)
-class LaneKnown:
+class LaneKnown(Event, frozen=True):
     """Lanes of one level are served together; a gated one only while the pool is below its peak mark."""
 
     lane: int
@@ -54,14 +50,12 @@ class LaneKnown:
     gated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeKnown:
+class ShapeKnown(Event, frozen=True):
     shape: int
     demand: Shape
 
 
-@dataclass(frozen=True, slots=True)
-class TenantKnown:
+class TenantKnown(Event, frozen=True):
     tenant: int
     weight: int
     cpu_milli_limit: int | None
@@ -71,34 +65,30 @@ class TenantKnown:
     paused: bool = False  # no new task of it starts
 
 
-@dataclass(frozen=True, slots=True)
-class SharesKnown:
+class SharesKnown(Event, frozen=True):
     """Tenants' charges as they were last saved, at `saved_us`. Only at restore."""
 
     charged: dict[int, int]
     saved_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class TasksReady:
+class TasksReady(Event, frozen=True):
     tasks: list[ReadyTask]
 
 
-@dataclass(frozen=True, slots=True)
-class TasksGone:
+class TasksGone(Event, frozen=True):
     """Tasks that must not start any more: cancelled, edited, moved. Unknown ids are fine."""
 
     tasks: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptAdopted:
+class AttemptAdopted(Event, frozen=True):
     """An attempt that an earlier leader authorised. Only at restore."""
 
     attempt: AuthorisedAttempt
 
 
-class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
+class AttemptEnded(Event, frozen=True, gc=False):
     """The attempt has left its node. `run_us` teaches how long such work takes; None teaches nothing.
 
     `calls_per_grant`: how many calls of such work may run concurrently on one grant.
@@ -109,70 +99,41 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     calls_per_grant: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class CapChanged:
+class CapChanged(Event, frozen=True):
     """A running task has a new cap. Unknown tasks are fine."""
 
     task: int
     cap_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class StartRefused:
+class StartRefused(Event, frozen=True):
     """The store did not authorise a planned start: the core's copy was stale. The core forgets the task."""
 
     task: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceRefused:
+class PlaceRefused(Event, frozen=True):
     """The store found the task's key cooled down, or no place of a key counted across pools. The task queues again."""
 
     task: ReadyTask
 
 
-@dataclass(frozen=True, slots=True)
-class KeysFreed:
+class KeysFreed(Event, frozen=True):
     """Tasks of this pool gave back places of these keys (tenant, name), which are counted across pools."""
 
     keys: list[tuple[int, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class KeysSeen:
+class KeysSeen(Event, frozen=True):
     """Places of the watched keys that other pools hold, or queued for earlier."""
 
     elsewhere: dict[tuple[int, str], int]
 
 
-@dataclass(frozen=True, slots=True)
-class KeysCooled:
+class KeysCooled(Event, frozen=True):
     """All keys (tenant, name) that are cooled down now, in either scope, and until when."""
 
     until_us: dict[tuple[int, str], int]
-
-
-Event = (
-    NodeJoined
-    | NodeClosed
-    | NodeOpened
-    | NodeLeft
-    | PolicyKnown
-    | LaneKnown
-    | ShapeKnown
-    | TenantKnown
-    | SharesKnown
-    | TasksReady
-    | TasksGone
-    | AttemptAdopted
-    | AttemptEnded
-    | CapChanged
-    | StartRefused
-    | PlaceRefused
-    | KeysFreed
-    | KeysSeen
-    | KeysCooled
-)
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
