@@ -15,9 +15,8 @@ import msgspec
 
 from rota.decide import wording
 from rota.decide.estimates import end_us, likely_us
-from rota.decide.node_resources import could_hold
+from rota.decide.node_resources import could_hold, fits, labelled, move
 from rota.decide.state import FIXED, WHOLE, CoreState, Need, Node
-from rota.model.isolation import meets
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 
@@ -116,11 +115,7 @@ def _resources(state: CoreState, waiting: dict[int, int]) -> Iterator[ResourceLo
 
 
 def _could_be_held(state: CoreState, need: Need) -> bool:
-    return any(node.here and _labelled(need, node) and could_hold(need, node) for node in state.nodes.values())
-
-
-def _labelled(need: Need, node: Node) -> bool:
-    return all(meets(node.labels, name, value) for name, value in need.require)
+    return any(node.here and labelled(need, node) and could_hold(need, node) for node in state.nodes.values())
 
 
 class _Space:
@@ -138,24 +133,12 @@ class _Space:
 
     def take(self, need: Need) -> tuple[int, ...] | None:
         """The devices it got; None if it does not fit."""
-        free = self.free
-        if any(dimension >= len(free) or free[dimension] < amount for dimension, amount in need.amounts):
+        if not fits(need, self.free, self.devices):
             return None
         devices = [number for number, left in enumerate(self.devices) if left >= (need.gpu_milli or WHOLE)]
-        count = need.gpus or (1 if need.gpu_milli else 0)
-        if len(devices) < count:
-            return None
-        for dimension, amount in need.amounts:
-            free[dimension] -= amount
-        for device in devices[:count]:
-            self.devices[device] -= need.gpu_milli or WHOLE
-        return tuple(devices[:count])
-
-    def give_back(self, need: Need, devices: tuple[int, ...]) -> None:
-        for dimension, amount in need.amounts:
-            self.free[dimension] += amount
-        for device in devices:
-            self.devices[device] += need.gpu_milli or WHOLE
+        given = tuple(devices[: need.gpus or (1 if need.gpu_milli else 0)])
+        move(need, given, self.free, self.devices, -1)
+        return given
 
     def start_by(self, task: ReadyTask, need: Need, likely: int, now_us: int) -> bool:
         """Starts the task here as soon as it fits; False if that is after its start-by."""
@@ -165,7 +148,7 @@ class _Space:
                 self.full_until_us[need.shape] = self._ends[0][0] if self._ends else NEVER_US
                 return False
             at_us, _, ended, given = heappop(self._ends)
-            self.give_back(ended, given)
+            move(ended, given, self.free, self.devices)
         self.tasks += 1
         heappush(self._ends, (at_us + likely, task.id, need, devices))
         return True
@@ -200,7 +183,7 @@ class _Forecast:
         needs = self._state.needs
         while queues and self._ends:
             at_us, _, space, shape, devices = heappop(self._ends)
-            space.give_back(needs[shape], devices)
+            move(needs[shape], devices, space.free, space.devices)
             for name in [name for name, queue in queues.items() if queue[0].start_by_us < at_us]:
                 queue = queues[name]
                 while queue and queue[0].start_by_us < at_us:
@@ -214,7 +197,7 @@ class _Forecast:
     def _fill(self, space: _Space, queues: dict[int, deque[ReadyTask]], at_us: int) -> None:
         for shape in sorted(queues, key=lambda shape: queues[shape][0].start_by_us):
             need, queue = self._state.needs[shape], queues[shape]
-            if not _labelled(need, space.like):
+            if not labelled(need, space.like):
                 continue
             while queue and (devices := space.take(need)) is not None:
                 task = queue.popleft()
@@ -230,7 +213,7 @@ class _Forecast:
             need, likely = self._state.needs[task.shape], self._likely(task)
             queue = queues.get(task.shape)
             if queue is None:
-                queue = queues[task.shape] = [space for space in self._new if _labelled(need, space.like)]
+                queue = queues[task.shape] = [space for space in self._new if labelled(need, space.like)]
             for space in queue:
                 if space.full_until_us.get(need.shape, -NEVER_US) <= task.start_by_us and space.start_by(
                     task, need, likely, self._now
@@ -249,13 +232,13 @@ class _Forecast:
 
     def _add(self, task: ReadyTask, need: Need, likely: int, queues: dict[int, list[_Space]]) -> None:
         """Adds a node like the largest that could hold the task. If only a draining node could, none is missing."""
-        able = [s.like for s in self._spaces if _labelled(need, s.like) and could_hold(need, s.like)]
+        able = [s.like for s in self._spaces if labelled(need, s.like) and could_hold(need, s.like)]
         if able and len(self._new) < MOST_NEW:
             space = _Space(max(able, key=lambda node: (node.total, -node.id)), new=True)
             space.start_by(task, need, likely, self._now)
             self._new.append(space)
             for shape, queue in queues.items():
-                if _labelled(self._state.needs[shape], space.like):
+                if labelled(self._state.needs[shape], space.like):
                     queue.append(space)
 
     def _likely(self, task: ReadyTask) -> int:

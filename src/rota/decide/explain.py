@@ -13,12 +13,11 @@ import msgspec
 from rota.decide import concurrency_keys, limits, node_resources, queue_position, ready, wording
 from rota.decide.estimates import end_us
 from rota.decide.grants import URGENT_RANK
-from rota.decide.node_resources import could_hold
+from rota.decide.node_resources import could_hold, labelled
 from rota.decide.placement import Placement, width
 from rota.decide.queue_position import Start
 from rota.decide.state import CPU, GPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node, Running, Tenant
 from rota.decide.wording import Names
-from rota.model.isolation import meets
 from rota.model.node import Closed
 from rota.model.queue import ReadyTask
 from rota.model.resources import Shape
@@ -134,7 +133,7 @@ class _Waiting:
             or self._no_room()
             or self._in_queue()
         )
-        could = sum(1 for node in self._here if _labelled(self._need, node) and could_hold(self._need, node))
+        could = sum(1 for node in self._here if labelled(self._need, node) and could_hold(self._need, node))
         return Explanation(
             reason=reason,
             sentence=sentence,
@@ -166,13 +165,13 @@ class _Waiting:
         need, here = self._need, self._here
         if not here:
             return "no-nodes", "no node of the pool is connected", queue_position.UNKNOWN
-        labelled = [node for node in here if _labelled(need, node)]
-        if not labelled:
+        suited = [node for node in here if labelled(need, node)]
+        if not suited:
             labels = ", ".join(f"{name}={value}" for name, value in need.require)
             return "no-such-label", f"no node has the labels it requires: {labels}", queue_position.UNKNOWN
-        could = [node for node in labelled if could_hold(need, node)]
+        could = [node for node in suited if could_hold(need, node)]
         if not could:
-            return "unplaceable", f"no node could ever hold it: {self._short(labelled)}", queue_position.UNKNOWN
+            return "unplaceable", f"no node could ever hold it: {self._short(suited)}", queue_position.UNKNOWN
         if not any(node.open for node in could):
             return *wording.closed([node.closed_for or Closed.DRAINING for node in could]), queue_position.UNKNOWN
         return None
@@ -317,7 +316,7 @@ class _Waiting:
     def _short_now(self) -> str:
         """The resource that is short now, and the node with the most of it."""
         need = self._need
-        nodes = [node for node in self._here if node.open and _labelled(need, node) and could_hold(need, node)]
+        nodes = [node for node in self._here if node.open and labelled(need, node) and could_hold(need, node)]
         for dimension, asked in need.amounts:
             if dimension == GPU:
                 most, node = max((_whole(n) if need.gpus else max(n.devices, default=0), -n.id) for n in nodes)
@@ -382,10 +381,6 @@ def held_ppm(tenant: Tenant, capacity: tuple[int, int]) -> int:
         tenant.cpu_milli * 1_000_000 // cpu if cpu else 0, tenant.memory_bytes * 1_000_000 // memory if memory else 0
     )
     return min(held, 1_000_000)
-
-
-def _labelled(need: Need, node: Node) -> bool:
-    return all(meets(node.labels, name, value) for name, value in need.require)
 
 
 def _at(vector: list[int], dimension: int) -> int:

@@ -6,6 +6,7 @@ Only bookkeeping: it never chooses a task or a node. Attempts that wait behind o
 from __future__ import annotations
 
 from rota.decide import concurrency_keys, estimates, fairness, node_resources, ready
+from rota.decide.node_resources import fits
 from rota.decide.placement import Placement
 from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenant
 from rota.model.node import Closed
@@ -81,7 +82,7 @@ class Grants:
         node = state.nodes.get(running.node)
         if node is None:
             return  # its node has not connected yet; `join` finds the attempt
-        if running.granted and node_resources.fits(need, node):
+        if running.granted and fits(need, node.free, node.devices):
             self._grant(node, task, running)
         else:
             self._put_behind(node, task, running, running.charged_us + state.policy.overhead_us)
@@ -176,7 +177,7 @@ class Grants:
         while node.behind:
             task = next(iter(node.behind))
             shape, expected = node.behind[task]
-            if not node_resources.fits(state.needs[shape], node):
+            if not fits(state.needs[shape], node.free, node.devices):
                 return
             del node.behind[task]
             node.behind_us -= expected
@@ -200,7 +201,7 @@ class Grants:
                 or (
                     (need := group.need).cpu_milli <= cpu
                     and need.memory_bytes <= memory
-                    and (need.plain or node_resources.fits(need, node))
+                    and (need.plain or fits(need, node.free, node.devices))
                 )
             ]:
                 rank.open[group.shape] = closed.pop(group.shape)
@@ -220,7 +221,7 @@ class Grants:
         for task, running in state.running.items():
             if running.node == node.id:
                 running.devices = ()
-                if node_resources.fits(state.needs[running.shape], node):
+                if fits(state.needs[running.shape], node.free, node.devices):
                     self._grant(node, task, running)
                 else:
                     self._put_behind(node, task, running, state.policy.overhead_us)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rota.decide.state import CPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node
 from rota.model.isolation import meets
 from rota.model.node import Closed
@@ -36,15 +38,14 @@ def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[s
     )
 
 
-def fits(need: Need, node: Node) -> bool:
-    """Whether the need fits into the free resources. `admits` checks labels and whether the node is open."""
-    free = node.free
+def fits(need: Need, free: list[int], devices: list[int]) -> bool:
+    """Whether the need fits into these free resources. `admits` checks labels and whether the node is open."""
     for dimension, amount in need.amounts:
         if dimension >= len(free) or free[dimension] < amount:
             return False
     if need.gpus:
-        return node.devices.count(WHOLE) >= need.gpus
-    return not need.gpu_milli or max(node.devices, default=0) >= need.gpu_milli
+        return devices.count(WHOLE) >= need.gpus
+    return not need.gpu_milli or max(devices, default=0) >= need.gpu_milli
 
 
 def could_hold(need: Need, node: Node) -> bool:
@@ -55,11 +56,21 @@ def could_hold(need: Need, node: Node) -> bool:
     return len(node.devices) >= need.gpus
 
 
+def labelled(need: Need, node: Node) -> bool:
+    """Whether the node has the labels it requires."""
+    return all(meets(node.labels, name, value) for name, value in need.require)
+
+
 def admits(need: Need, node: Node) -> bool:
-    if not node.open:
-        return False
-    labels = node.labels
-    return all(meets(labels, name, value) for name, value in need.require)
+    return node.open and labelled(need, node)
+
+
+def move(need: Need, gpus: Sequence[int], free: list[int], devices: list[int], sign: int = 1) -> None:
+    """Adds what an attempt holds to free resources, or takes it from them. For forecasts: the pool's totals stay."""
+    for dimension, amount in need.amounts:
+        free[dimension] += sign * amount
+    for device in gpus:
+        devices[device] += sign * (need.gpu_milli or WHOLE)
 
 
 def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:

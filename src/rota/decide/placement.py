@@ -276,7 +276,7 @@ class Placement:
         free = node.free
         if free[CPU] < need.cpu_milli or free[MEMORY] < need.memory_bytes:
             return False
-        return node.open if need.plain else fits(need, node) and admits(need, node)
+        return node.open if need.plain else fits(need, free, node.devices) and admits(need, node)
 
 
 def width(need: Need, node: Node) -> int:

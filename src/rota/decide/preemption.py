@@ -10,10 +10,10 @@ from __future__ import annotations
 from rota.decide import limits
 from rota.decide.estimates import DAY_US, end_us
 from rota.decide.messages import Preempt
-from rota.decide.node_resources import admits, could_hold
+from rota.decide.node_resources import admits, could_hold, fits, move
 from rota.decide.ready import is_gated
 from rota.decide.reservation import earliest
-from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation, Running
+from rota.decide.state import CoreState, Need, Node, Reservation, Running
 from rota.model.queue import ReadyTask
 
 MOST_LOOKED_AT = 64
@@ -73,21 +73,26 @@ def _may_take(state: CoreState, running: Running, task: ReadyTask, rank: int, no
 
 def _enough(state: CoreState, node: Node, need: Need, victims: list[int], now_us: int) -> list[int] | None:
     """As few victims as needed, in the order in which they should go; None if even all are not enough."""
+
+    def held(number: int) -> tuple[Need, tuple[int, ...]]:
+        running = state.running[number]
+        return state.needs[running.shape], running.devices
+
     free, devices = list(node.free), list(node.devices)
     chosen: list[int] = []
     for number in sorted(victims, key=lambda n: _in_order(state, n, now_us)):
-        _move(state, state.running[number], free, devices, 1)
+        move(*held(number), free, devices)
         chosen.append(number)
-        if _has_room(need, free, devices):
+        if fits(need, free, devices):
             break
     else:
         return None
     for number in chosen[-2::-1]:  # a large last victim may be enough without the earlier ones
-        _move(state, state.running[number], free, devices, -1)
-        if _has_room(need, free, devices):
+        move(*held(number), free, devices, -1)
+        if fits(need, free, devices):
             chosen.remove(number)
         else:
-            _move(state, state.running[number], free, devices, 1)
+            move(*held(number), free, devices)
     return chosen
 
 
@@ -101,21 +106,6 @@ def _in_vain(state: CoreState, need: Need, rank: int, chosen: list[int]) -> bool
             used[dimension] -= amount
     return (is_gated(rank) and limits.would_exceed_peak(state, need, used)) or (
         state.kept and limits.kept_dimension(state, need, used) is not None
-    )
-
-
-def _move(state: CoreState, running: Running, free: list[int], devices: list[int], sign: int) -> None:
-    """Adds the attempt's resources to the free ones, or takes them back."""
-    freed = state.needs[running.shape]
-    for dimension, amount in freed.amounts:
-        free[dimension] += sign * amount
-    for device in running.devices:
-        devices[device] += sign * (freed.gpu_milli or WHOLE)
-
-
-def _has_room(need: Need, free: list[int], devices: list[int]) -> bool:
-    return all(dimension < len(free) and free[dimension] >= amount for dimension, amount in need.amounts) and (
-        devices.count(WHOLE) >= need.gpus and max(devices, default=0) >= need.gpu_milli
     )
 
 

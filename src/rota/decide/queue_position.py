@@ -178,4 +178,4 @@ def _mean_us(state: CoreState, task: ReadyTask) -> int | None:
 
 
 def fitting_nodes(state: CoreState, need: Need) -> list[Node]:
-    return [node for node in state.nodes.values() if fits(need, node) and admits(need, node)]
+    return [node for node in state.nodes.values() if fits(need, node.free, node.devices) and admits(need, node)]

@@ -7,8 +7,8 @@ a big one doesn't hold up the small ones.
 from __future__ import annotations
 
 from rota.decide.estimates import end_us, longest_us
-from rota.decide.node_resources import admits, could_hold
-from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation
+from rota.decide.node_resources import admits, could_hold, fits, move
+from rota.decide.state import CoreState, Need, Node, Reservation
 from rota.model.queue import ReadyTask
 
 MOST_LOOKED_AT = 16
@@ -45,14 +45,10 @@ def earliest(state: CoreState, node: Node, need: Need, now_us: int, before_us: i
     at_us = now_us
     held = state.running
     for end, number in sorted([(end_us(state, held[number], now_us), number) for number in node.held]):
-        if _fits(need, free, devices):
+        if fits(need, free, devices):
             break
         running = held[number]
-        freed = state.needs[running.shape]
-        for dimension, amount in freed.amounts:
-            free[dimension] += amount
-        for device in running.devices:
-            devices[device] += freed.gpu_milli or WHOLE
+        move(state.needs[running.shape], running.devices, free, devices)
         at_us = end
         if at_us >= before_us:
             break
@@ -85,12 +81,3 @@ def leaves_time(state: CoreState, node: Node, now_us: int) -> bool:
         return True
     ahead_us = now_us + 2 * state.policy.ahead_us
     return all(r.node != node.id or (not r.preempting and r.at_us > ahead_us) for r in state.reservations.values())
-
-
-def _fits(need: Need, free: list[int], devices: list[int]) -> bool:
-    for dimension, amount in need.amounts:
-        if dimension >= len(free) or free[dimension] < amount:
-            return False
-    if need.gpus:
-        return devices.count(WHOLE) >= need.gpus
-    return not need.gpu_milli or max(devices, default=0) >= need.gpu_milli
