@@ -121,8 +121,6 @@ def _could_be_held(state: CoreState, need: Need) -> bool:
 class _Space:
     """A present or missing node in the forecast. Time passes on each by itself."""
 
-    __slots__ = ("_ends", "devices", "free", "full_until_us", "like", "tasks")
-
     def __init__(self, node: Node, *, new: bool) -> None:
         self.like = node
         self.free = list(node.total if new else node.free)

@@ -15,7 +15,7 @@ from rota.decide.estimates import end_us
 from rota.decide.grants import URGENT_RANK
 from rota.decide.node_resources import could_hold, labelled
 from rota.decide.placement import Placement, width
-from rota.decide.queue_position import Start
+from rota.decide.queue_position import UNKNOWN, Start
 from rota.decide.state import CPU, GPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node, Running, Tenant
 from rota.decide.wording import Names
 from rota.model.node import Closed
@@ -151,29 +151,26 @@ class _Waiting:
 
     def _paused(self) -> tuple[str, str, Start] | None:
         if self._state.policy.paused:
-            return (
-                "pool-paused",
-                "an operator has paused the pool: nothing new starts until it is resumed",
-                queue_position.UNKNOWN,
-            )
+            sentence = "an operator has paused the pool: nothing new starts until it is resumed"
+            return "pool-paused", sentence, UNKNOWN
         if self._tenant.paused:
             sentence = "an operator has paused your tenant: nothing new of it starts until it is resumed"
-            return "tenant-paused", sentence, queue_position.UNKNOWN
+            return "tenant-paused", sentence, UNKNOWN
         return None
 
     def _never(self) -> tuple[str, str, Start] | None:
         need, here = self._need, self._here
         if not here:
-            return "no-nodes", "no node of the pool is connected", queue_position.UNKNOWN
+            return "no-nodes", "no node of the pool is connected", UNKNOWN
         suited = [node for node in here if labelled(need, node)]
         if not suited:
             labels = ", ".join(f"{name}={value}" for name, value in need.require)
-            return "no-such-label", f"no node has the labels it requires: {labels}", queue_position.UNKNOWN
+            return "no-such-label", f"no node has the labels it requires: {labels}", UNKNOWN
         could = [node for node in suited if could_hold(need, node)]
         if not could:
-            return "unplaceable", f"no node could ever hold it: {self._short(suited)}", queue_position.UNKNOWN
+            return "unplaceable", f"no node could ever hold it: {self._short(suited)}", UNKNOWN
         if not any(node.open for node in could):
-            return *wording.closed([node.closed_for or Closed.DRAINING for node in could]), queue_position.UNKNOWN
+            return *wording.closed([node.closed_for or Closed.DRAINING for node in could]), UNKNOWN
         return None
 
     def _short(self, nodes: list[Node]) -> str:
@@ -238,7 +235,7 @@ class _Waiting:
             text = _AMOUNTS[resource]
             sentence = f"your tenant is at its limit of {resource}: {text(used)} of {text(limit)} in use"
             if more > limit:
-                return "tenant-limit", f"{sentence}, and this task alone needs {text(more)}", queue_position.UNKNOWN
+                return "tenant-limit", f"{sentence}, and this task alone needs {text(more)}", UNKNOWN
             needs = "" if resource == "running tasks" else f", this task needs {text(more)}"
             return "tenant-limit", sentence + needs, self._start_after_mine()
         return None
@@ -305,11 +302,8 @@ class _Waiting:
         if self._position.mine:
             mine = wording.count(self._position.mine, "task of yours is", "tasks of yours are")
             return "in-line", f"{mine} ahead of it", self._start()
-        return (
-            "soon",
-            f"{wording.count(len(self._fitting), 'node has', 'nodes have')} room: it is about to start",
-            self._start(),
-        )
+        nodes = wording.count(len(self._fitting), "node has", "nodes have")
+        return "soon", f"{nodes} room: it is about to start", self._start()
 
     # ---- parts of sentences -----------------------------------------------------------------------------------------
 
@@ -363,7 +357,7 @@ class _Waiting:
             if running.tenant == self._task.tenant
         ]
         if not ends:
-            return queue_position.UNKNOWN
+            return UNKNOWN
         ends.sort()
         return Start(ends[min(self._position.mine, len(ends) - 1)], "own-tasks")
 

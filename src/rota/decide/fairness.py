@@ -23,8 +23,6 @@ class Dues:
     second instead of one order of all.
     """
 
-    __slots__ = ("_order", "_slots")
-
     def __init__(self) -> None:
         self._slots: dict[int, list[int]] = {}  # second → tasks
         self._order: list[int] = []  # a heap of the seconds

@@ -21,21 +21,10 @@ def need_of(dimensions: Dimensions, number: int, shape: Shape) -> Need:
 
 
 def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[str, str], *, draining: bool) -> Node:
-    vector = state.dimensions.vector(capacity)
-    devices = [WHOLE] * capacity.gpus
-    return Node(
-        number,
-        capacity,
-        labels,
-        not draining,
-        vector,
-        list(vector),
-        devices,
-        state.dimensions,
-        held={},
-        slow=set(),
-        closed_for=Closed.DRAINING if draining else None,
-    )
+    total, devices = state.dimensions.vector(capacity), [WHOLE] * capacity.gpus
+    node = Node(number, capacity, labels, not draining, total, list(total), devices, state.dimensions)
+    node.closed_for = Closed.DRAINING if draining else None
+    return node
 
 
 def fits(need: Need, free: list[int], devices: list[int]) -> bool:
@@ -116,18 +105,21 @@ def give_back(state: CoreState, node: Node, need: Need, devices: tuple[int, ...]
 
 def count_in(state: CoreState, node: Node) -> None:
     """Adds the node's capacity and grants to the pool's totals."""
-    _widen(state, len(node.total))
-    for dimension, amount in enumerate(node.total):
-        state.total[dimension] += amount
-        state.used[dimension] += amount - node.free[dimension]
-    _refresh_shares(state)
+    for vector in (state.total, state.used):
+        vector.extend([0] * (len(node.total) - len(vector)))
+    _count(state, node, 1)
 
 
 def count_out(state: CoreState, node: Node) -> None:
+    _count(state, node, -1)
+
+
+def _count(state: CoreState, node: Node, sign: int) -> None:
     for dimension, amount in enumerate(node.total):
-        state.total[dimension] -= amount
-        state.used[dimension] -= amount - node.free[dimension]
-    _refresh_shares(state)
+        state.total[dimension] += sign * amount
+        state.used[dimension] += sign * (amount - node.free[dimension])
+    for need in state.needs.values():
+        need.share_ppm = share_ppm(state, need)
 
 
 def utilisation_ppm(state: CoreState) -> int:
@@ -149,13 +141,3 @@ def _devices(free: list[int], need: Need) -> tuple[int, ...]:
     if need.gpus:
         return tuple(device for device, left in enumerate(free) if left == WHOLE)[: need.gpus]
     return (min((left, device) for device, left in enumerate(free) if left >= need.gpu_milli)[1],)
-
-
-def _refresh_shares(state: CoreState) -> None:
-    for need in state.needs.values():
-        need.share_ppm = share_ppm(state, need)
-
-
-def _widen(state: CoreState, width: int) -> None:
-    for vector in (state.total, state.used):
-        vector.extend([0] * (width - len(vector)))

@@ -101,17 +101,8 @@ def overview(state: CoreState) -> Overview:
         tenants=tenants[:MOST_TENANTS],
         tenants_in_all=len(tenants),
         nodes=[
-            NodeLoad(
-                node.id,
-                node.open,
-                node.here,
-                node.capacity,
-                node.free_resources,
-                len(node.held),
-                len(node.behind),
-                node.closed_for,
-            )
-            for node in nodes[:MOST_NODES]
+            NodeLoad(n.id, n.open, n.here, n.capacity, n.free_resources, len(n.held), len(n.behind), n.closed_for)
+            for n in nodes[:MOST_NODES]
         ],
         nodes_in_all=len(nodes),
         reservations=[

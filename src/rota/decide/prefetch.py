@@ -16,8 +16,6 @@ from rota.model.queue import ReadyTask
 class Prefetch:
     """Lives for one pass."""
 
-    __slots__ = ("_behind", "_beside", "_placement", "_state")
-
     def __init__(self, state: CoreState, placement: Placement) -> None:
         self._state = state
         self._placement = placement

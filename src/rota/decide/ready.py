@@ -215,6 +215,5 @@ def open_rank(state: CoreState, rank: int) -> None:
 
 
 def open_all(state: CoreState) -> None:
-    for rank_queue in state.ranks.values():
-        rank_queue.open |= rank_queue.closed
-        rank_queue.closed.clear()
+    for rank in state.ranks:
+        open_rank(state, rank)

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rota.decide.state import BANDWIDTH, CPU, DISK, GPU, IOPS, MEMORY, PORTS, WHOLE, Dimensions
+from rota.decide.state import BANDWIDTH, CPU, DISK, FIXED, GPU, IOPS, MEMORY, PORTS, WHOLE, Dimensions
 from rota.model.node import Closed
 from rota.model.units import bytes_text, kbit_text
 
 Names = Mapping[int, str]  # node → its name
 
-FIXED_NAMES = {
-    CPU: "cpu",
-    MEMORY: "memory",
-    DISK: "disk",
-    PORTS: "ports",
-    IOPS: "iops",
-    BANDWIDTH: "bandwidth",
-    GPU: "gpu",
-}
+FIXED_NAMES = ("cpu", "memory", "disk", "ports", "iops", "bandwidth", "gpu")  # by dimension
 
 
 def name_of(dimensions: Dimensions, dimension: int) -> str:
     """A resource's name as an operator writes it in `--capacity`."""
-    if dimension in FIXED_NAMES:
+    if dimension < FIXED:
         return FIXED_NAMES[dimension]
     return next((name for name, number in dimensions.custom.items() if number == dimension), f"resource {dimension}")
 
