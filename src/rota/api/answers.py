@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import msgspec
@@ -12,6 +12,7 @@ from fastapi import Response
 
 from rota.model.answers.cluster import NodeDocument, PlanDocument
 from rota.model.answers.fields import LEFT_OUT, only
+from rota.model.answers.schedules import OccurrenceDocument, ScheduleDocument
 from rota.model.answers.tasks import (
     Amounts,
     ArrayCounts,
@@ -27,18 +28,30 @@ from rota.model.artifact import identity
 from rota.model.attempt import Outcome
 from rota.model.request import retry_rules
 from rota.model.resources import Resources
+from rota.model.schedule.schedule import Schedule
 from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
 from rota.model.tenant import Plan
 from rota.observe.graph_view import by_status, whole_status
 from rota.store.artifacts import AttemptObject
 from rota.store.graphs import parents_of
 from rota.store.nodes import resources_of
+from rota.store.schedules import Occurrence
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 _encode = msgspec.json.Encoder().encode
 
 
 def answer(document: object, status: int = 200) -> Response:
     return Response(_encode(document), status, media_type="application/json")
+
+
+def filled(kind: type[S], source: Any, /, **others: Any) -> S:
+    """An answer with the fields of the same names from a row or an object, and with the others as given."""
+    names = [name for name in kind.__struct_fields__ if name not in others]
+    if isinstance(source, asyncpg.Record):
+        return kind(**{name: source[name] for name in names}, **others)
+    return kind(**{name: getattr(source, name) for name in names}, **others)
 
 
 def instant(value: datetime | None) -> str | None:
@@ -52,9 +65,9 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
     tolerance_ms = row["live_tolerance_ms"]
     edits: Any = msgspec.json.decode(row["edits"]) if row["edits"] else []
     after = parents_by_rule(parents_of(row, {}))
-    task = TaskDocument(
-        id=row["id"],
-        name=row["name"],
+    task = filled(
+        TaskDocument,
+        row,
         kind=Kind(row["kind"]).label,
         state=state.label,
         status=STATUS[state].value,
@@ -63,29 +76,21 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
         user=row["user_name"],
         pool=row["pool_name"],
         lane=row["lane_name"],
-        category=row["category"],
-        tier=row["tier"],
         priority=row["live_priority"] if live else row["priority"],
         scheduling=Scheduling(row["scheduling"]).label,
         admitted_by=row["server_name"],
         resources=resources_of_row(row),
         require=msgspec.json.decode(row["require"]),
-        preemptible=row["preemptible"],
         unplaceable="wait" if row["unplaceable_waits"] else "refuse",
         cap_seconds=(row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
         on_late="drop" if row["expires"] else "keep",
         tolerance_seconds=(row["tolerance_ms"] if tolerance_ms is None else tolerance_ms) / 1000,
-        attempts=row["attempts"],
         retry_rules=rules_of(row["retry_rules"]),
         attempt=row["live_attempt"] if live else (row["last_number"] or 0),
-        created_at=row["created_at"],
-        not_before=row["not_before"],
         next_attempt_at=row["live_wake_at"] if state is State.DELAYED else None,
         start_by=row["live_start_by"] if live else row["start_by"],
         started_at=row["live_started_at"] if running else row["final_started_at"],
-        ended_at=row["ended_at"],
         node=row["live_node"] if running else row["final_node"],
-        exit_code=row["exit_code"],
         run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
         cpu_seconds=(row["cpu_ms"] or 0) / 1000,
         peak_memory_bytes=row["peak_memory_bytes"] or 0,
@@ -103,16 +108,9 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
         after_failed=after[Upstream.FAILED],
         upstream=Upstream(row["upstream"]).label,
         tags=raw_json(row["tags"]) or {},
-        concurrency_key=row["concurrency_key"],
-        concurrency_limit=row["concurrency_limit"],
         concurrency_scope=_scope(row),
-        idempotency_key=row["idempotency_key"],
-        retry_of=row["retry_of"],
-        retried_as=row["retried_as"],
-        graph=row["graph"],
         index=row["array_index"],
         schedule=row["schedule_name"],
-        scheduled_for=row["scheduled_for"],
         spec=spec_of(row["spec"]),
         retry_after=retry_after(state, row["failure"]),
         version=row["live_version"],
@@ -212,26 +210,16 @@ def amounts_of(amounts: Resources) -> Amounts:
 
 def summary_of(row: asyncpg.Record) -> TaskSummary:
     state = State(row["state"])
-    return TaskSummary(
-        id=row["id"],
-        name=row["name"],
+    return filled(
+        TaskSummary,
+        row,
         kind=Kind(row["kind"]).label,
         state=state.label,
         status=STATUS[state].value,
-        reason=row["reason"],
-        attempt=row["attempt"],
         user=row["user_name"],
-        pool=row["pool"],
         lane=row["lane_name"],
-        tier=row["tier"],
-        priority=row["priority"],
-        created_at=row["created_at"],
         next_attempt_at=row["wake_at"] if state is State.DELAYED else None,
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
         run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
-        node=row["node"],
-        exit_code=row["exit_code"],
         progress=progress_of(row),
         tags=raw_json(row["tags"]) or {},
         array=LEFT_OUT,
@@ -291,57 +279,62 @@ def outcome_of(row: asyncpg.Record) -> EndedTask:
 
 
 def attempt_of(row: asyncpg.Record) -> AttemptDocument:
-    return AttemptDocument(
-        number=row["number"],
+    return filled(
+        AttemptDocument,
+        row,
         outcome=Outcome(row["outcome"]).label,
         state=State(row["state"]).label if row["state"] else None,
-        node=row["node"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
         run_seconds=row["run_us"] / 1e6,
         cpu_seconds=row["cpu_ms"] / 1000,
-        peak_memory_bytes=row["peak_memory_bytes"],
-        written_bytes=row["written_bytes"],
-        exit_code=row["exit_code"],
         failure=raw_json(row["failure"]),
-        reason=row["reason"],
-        log_bytes=row["log_bytes"],
-        log_dropped_bytes=row["log_dropped_bytes"],
     )
 
 
 def plan_of(plan: Plan) -> PlanDocument:
-    return PlanDocument(
-        name=plan.name,
-        tasks_per_hour=plan.tasks_per_hour,
-        burst=plan.burst,
-        waiting_tasks=plan.waiting_tasks,
-        running_cpu=None if plan.running_cpu_milli is None else plan.running_cpu_milli / 1000,
-        running_memory_bytes=plan.running_memory_bytes,
-        longest_cap_seconds=plan.longest_cap_seconds,
-        tiers=list(plan.tiers),
-        weight=plan.weight,
-        running_tasks=plan.running_tasks,
-        urgent_percent=plan.urgent_percent,
-        network=plan.network,
-        storage_bytes=plan.storage_bytes,
+    return filled(
+        PlanDocument, plan, running_cpu=None if plan.running_cpu_milli is None else plan.running_cpu_milli / 1000
     )
 
 
 def node_of(row: asyncpg.Record, load: tuple[Resources, int] | None) -> NodeDocument:
     """`load` is from the pool's leader: free resources, and the number of attempts."""
-    return NodeDocument(
-        id=row["id"],
-        name=row["name"],
-        pool=row["pool"],
-        state=row["state"],
-        draining=row["draining"],
+    return filled(
+        NodeDocument,
+        row,
         capacity=amounts_of(resources_of(row["capacity"])),
         free=None if load is None else amounts_of(load[0]),
         running=None if load is None else load[1],
         labels=msgspec.json.decode(row["labels"]),
-        capabilities=row["capabilities"],
-        seen_at=row["seen_at"],
-        version=row["version"],
-        drain_by=row["drain_by"],
+    )
+
+
+def schedule_of(one: Schedule) -> ScheduleDocument:
+    work = msgspec.json.decode(one.request)
+    tasks = work["tasks"]
+    for task in tasks:
+        if "env" in task:  # values may be private
+            task["env"] = sorted(task["env"])
+    state = "paused" if one.paused else "ended" if one.next_at is None else "active"
+    return filled(
+        ScheduleDocument,
+        one,
+        state=state,
+        rule={one.rule.kind.value: one.rule.text},
+        zone=one.rule.zone,
+        anchor=one.rule.anchor,
+        jitter_seconds=one.jitter_ms / 1000,
+        tasks=tasks,
+        graph=work.get("graph"),
+        artifacts=[identity(digest) for digest in one.artifacts],
+    )
+
+
+def occurrence_of(one: Occurrence, status: str | None = LEFT_OUT) -> OccurrenceDocument:
+    return filled(
+        OccurrenceDocument,
+        one,
+        trigger=one.trigger.label,
+        tasks=None if one.tasks is None else list(one.tasks),
+        status=status,
+        skipped=one.reason,
     )

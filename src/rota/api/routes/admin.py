@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
 from rota.admit.authenticate import make_token
-from rota.api.answers import answer, plan_of
+from rota.api.answers import answer, filled, plan_of
 from rota.api.audited import audit, pause_named
 from rota.api.described import described, read_query
 from rota.api.requests import read_json
@@ -92,7 +92,7 @@ async def add_tenant(request: Request) -> Response:
         if tenant is None:
             raise conflict("tenant-exists", f"there is a tenant {body.name} already")
         await audit(connection, caller, "tenant.add", body.name)
-    return answer(_tenant(tenant), 201)
+    return answer(filled(TenantDocument, tenant), 201)
 
 
 @router.patch("/tenants/{name}")
@@ -113,7 +113,7 @@ async def change_tenant(request: Request, name: str) -> Response:
         await _check_plan(connection, changed.plan, FaultList())
         await tenants.save_tenant(connection, name, plan=changed.plan, trusted=changed.trusted)
         await audit(connection, caller, "tenant.set", name)
-    return answer(_tenant(changed))
+    return answer(filled(TenantDocument, changed))
 
 
 @router.post("/tenants/{name}/pause")
@@ -133,7 +133,7 @@ async def resume_tenant(request: Request, name: str) -> Response:
 async def _pause(request: Request, name: str, *, paused: bool) -> Response:
     services, tenant = await pause_named(request, Scope.ADMIN, "tenant", name, tenants.pause_tenant, paused)
     services.leadership.poll_soon(pool.id for pool in services.membership.pools.values())
-    return answer(_tenant(tenant))
+    return answer(filled(TenantDocument, tenant))
 
 
 async def _check_plan(connection: AnyConnection, name: str, faults: FaultList) -> None:
@@ -145,17 +145,6 @@ async def _check_plan(connection: AnyConnection, name: str, faults: FaultList) -
         raise invalid(faults.faults)
 
 
-def _tenant(tenant: tenants.TenantRow) -> TenantDocument:
-    return TenantDocument(
-        id=tenant.id,
-        name=tenant.name,
-        plan=tenant.plan,
-        trusted=tenant.trusted,
-        paused=tenant.paused,
-        created_at=tenant.created_at,
-    )
-
-
 @router.get("/tenants")
 @described(TenantList)
 async def list_tenants(request: Request) -> Response:
@@ -164,7 +153,7 @@ async def list_tenants(request: Request) -> Response:
     read_query(request)
     async with services.database.engine() as connection:
         rows = await tenants.read_tenants(connection)
-    return answer(TenantList(tenants=[_tenant(tenant) for tenant in rows]))
+    return answer(TenantList(tenants=[filled(TenantDocument, tenant) for tenant in rows]))
 
 
 @router.post("/tokens", status_code=201)
@@ -240,20 +229,7 @@ async def list_tokens(request: Request) -> Response:
     read_query(request)
     async with services.database.engine() as connection:
         rows = await tenants.read_tokens(connection)
-    return answer(TokenList(tokens=[_token(row) for row in rows]))
-
-
-def _token(row: tenants.TokenRow) -> TokenDocument:
-    return TokenDocument(
-        id=row.id,
-        public_id=row.public_id,
-        tenant=row.tenant,
-        user=row.user,
-        role=row.role.value,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-    )
+    return answer(TokenList(tokens=[filled(TokenDocument, row) for row in rows]))
 
 
 @router.delete("/tokens/{number}", status_code=204)

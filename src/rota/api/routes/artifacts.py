@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import answer
+from rota.api.answers import answer, filled
 from rota.api.content import Content, body_stream, content_response, expected_of
 from rota.api.described import BYTES, CURSOR, LIMIT, PARTIAL, TEXT, Parameter, described, read_query
 from rota.api.requests import limit_of
@@ -85,12 +85,4 @@ async def remove_artifact(request: Request, artifact: str) -> Response:
 
 
 def _artifact(row: ArtifactRow) -> ArtifactDocument:
-    return ArtifactDocument(
-        id=identity(row.sha256),
-        sha256=row.sha256.hex(),
-        size_bytes=row.size_bytes,
-        name=row.name,
-        created_by=row.created_by,
-        created_at=row.created_at,
-        kept_until=row.kept_until,
-    )
+    return filled(ArtifactDocument, row, id=identity(row.sha256), sha256=row.sha256.hex())

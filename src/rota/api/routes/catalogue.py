@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
 from rota.admit.judge.fields import LONGEST_TOLERANCE_MS
-from rota.api.answers import answer
+from rota.api.answers import answer, filled
 from rota.api.audited import audit
 from rota.api.described import described, read_query
 from rota.api.requests import read_json
@@ -149,15 +149,7 @@ async def remove_tier(request: Request, name: str) -> Response:
 
 
 def tier_of(tier: Tier) -> TierDocument:
-    return TierDocument(
-        name=tier.name,
-        cpu=tier.cpu_milli / 1000,
-        memory_bytes=tier.memory_bytes,
-        disk_bytes=tier.disk_bytes,
-        iops=tier.iops,
-        gpus=tier.gpus,
-        bandwidth_bits=tier.bandwidth_kbit * 1000,
-    )
+    return filled(TierDocument, tier, cpu=tier.cpu_milli / 1000, bandwidth_bits=tier.bandwidth_kbit * 1000)
 
 
 # ---- categories ----------------------------------------------------------------------------------------------------
@@ -227,12 +219,11 @@ async def remove_category(request: Request, name: str) -> Response:
 
 
 def category_of(category: Category) -> CategoryDocument:
-    return CategoryDocument(
-        name=category.name,
+    return filled(
+        CategoryDocument,
+        category,
         tolerance_seconds=None if category.tolerance_ms is None else category.tolerance_ms / 1000,
-        lane=category.lane,
         cap_seconds=None if category.cap_ms is None else category.cap_ms / 1000,
-        isolation=category.isolation,
     )
 
 
@@ -247,7 +238,7 @@ async def list_lanes(request: Request) -> Response:
     read_query(request)
     async with services.database.engine() as connection:
         lanes = await catalogue.read_lanes(connection)
-    return answer(LaneList(lanes=[lane_of(lane) for lane in lanes]))
+    return answer(LaneList(lanes=[filled(LaneDocument, lane) for lane in lanes]))
 
 
 @router.post("/lanes", status_code=201)
@@ -272,7 +263,7 @@ async def add_lane(request: Request) -> Response:
             detail = f"number {number} is {taken.name}'s" if taken else f"there is a lane {body.name} already"
             raise conflict("lane-exists", detail)
         await audit(connection, caller, "lane.add", lane.name)
-    return answer(lane_of(lane), 201)
+    return answer(filled(LaneDocument, lane), 201)
 
 
 @router.patch("/lanes/{name}")
@@ -288,7 +279,7 @@ async def change_lane(request: Request, name: str) -> Response:
         lane = _changed_lane(known, change)
         await catalogue.save_lane(connection, lane)
         await audit(connection, caller, "lane.set", name)
-    return answer(lane_of(lane))
+    return answer(filled(LaneDocument, lane))
 
 
 def _changed_lane(known: LaneRule, change: LaneChange) -> LaneRule:
@@ -310,16 +301,6 @@ def _changed_lane(known: LaneRule, change: LaneChange) -> LaneRule:
 def _check_level(level: int, faults: FaultList) -> None:
     if not 0 <= level <= MOST_NUMBER:
         faults.add("level", "out-of-range", f"{level} is not from 0 to {MOST_NUMBER}")
-
-
-def lane_of(lane: LaneRule) -> LaneDocument:
-    return LaneDocument(
-        name=lane.name,
-        number=lane.number,
-        level=lane.level,
-        gated=lane.gated,
-        promotes=lane.promotes,
-    )
 
 
 # ---- for all of them -----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import answer
+from rota.api.answers import answer, filled
 from rota.api.described import LIMIT, described, read_query
 from rota.api.requests import limit_of, read_json
 from rota.api.services import authorise
@@ -58,12 +58,10 @@ async def cool_concurrency_key(request: Request, key: str) -> Response:
 
 def _key(row: asyncpg.Record) -> ConcurrencyKeyDocument:
     everywhere = row["everywhere"]
-    return ConcurrencyKeyDocument(
-        key=row["key"],
+    return filled(
+        ConcurrencyKeyDocument,
+        row,
         scope=None if everywhere is None else "global" if everywhere else "pool",
-        pool=row["pool"],
         running=row["held"],
         limit=row["most"],
-        waiting=row["waiting"],
-        cooled_until=row["cooled_until"],
     )

@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import answer, attempt_of, raw_json
+from rota.api.answers import answer, attempt_of, filled, raw_json
 from rota.api.described import (
     CURSOR,
     GRAPH,
@@ -141,12 +141,7 @@ async def get_dead_letter(request: Request, task: str) -> Response:
             task=await task_answer(services, caller, number),
             attempts=[attempt_of(row) for row in attempts],
             runs=[
-                RunDocument(
-                    id=row["id"],
-                    state=State(row["state"]).label if row["state"] is not None else None,
-                    reason=row["reason"],
-                    ended_at=row["ended_at"],
-                )
+                filled(RunDocument, row, state=State(row["state"]).label if row["state"] is not None else None)
                 for row in runs
             ],
         )
@@ -260,19 +255,13 @@ async def _filter(connection: AnyConnection, tenant: int, where: DeadWhere, poin
 
 
 def _letter(row: asyncpg.Record) -> DeadLetterSummary:
-    return DeadLetterSummary(
-        id=row["id"],
-        name=row["name"],
+    return filled(
+        DeadLetterSummary,
+        row,
         kind=Kind(row["kind"]).label,
         state="failed",
         status="failed",
-        reason=row["reason"],
-        died_at=row["died_at"],
-        created_at=row["created_at"],
         user=row["user_name"],
-        pool=row["pool"],
-        attempts=row["attempts"],
         attempt=row["number"] or 0,
-        exit_code=row["exit_code"],
         tags=raw_json(row["tags"]) or {},
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TypeVar
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -14,15 +13,13 @@ from rota.api.described import EVENT_STREAM, TAG_TEXT, TEXT, TRUTH, WHEN, Media,
 from rota.api.requests import truth_of, when_of
 from rota.api.services import authorise
 from rota.model.answers.events import EventDocument
-from rota.model.answers.fields import LEFT_OUT
+from rota.model.answers.fields import only
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.event import OLDEST, Event, EventCursor, EventFilter, EventType
 from rota.model.tenant import Scope
 from rota.store.events import LONG_AGO
 
 router = APIRouter(prefix="/v1/events", tags=["events"])
-
-T = TypeVar("T")
 
 
 @router.get("")
@@ -78,30 +75,9 @@ async def _stream(events: AsyncIterator[Event | EventCursor]) -> AsyncIterator[b
 
 def event_of(event: Event) -> EventDocument:
     """Without the fields that the event does not have."""
-    return EventDocument(
-        id=str(event.cursor),
-        type=event.type.value,
-        at=event.at,
-        task=_given(event.task),
-        name=_given(event.name),
-        attempt=_given(event.attempt),
-        node=_given(event.node),
-        state=_given(event.state),
-        outcome=_given(event.outcome),
-        limit=_given(event.limit),
-        exit_code=_given(event.exit_code),
-        reason=_given(event.reason),
-        retry_after=_given(event.retry_after),
-        stage=_given(event.stage),
-        schedule=_given(event.schedule),
-        scheduled_for=_given(event.scheduled_for),
-        until=_given(event.until),
-        tags=dict(event.tags) or LEFT_OUT,
-    )
-
-
-def _given(value: T | None) -> T:
-    return LEFT_OUT if value is None else value
+    fields = {name: getattr(event, name) for name in EventDocument.__struct_fields__ if name != "id"}
+    fields |= {"id": str(event.cursor), "tags": dict(event.tags) or None}
+    return only(EventDocument, **{name: value for name, value in fields.items() if value is not None})
 
 
 def filter_of(query: QueryParams) -> EventFilter:

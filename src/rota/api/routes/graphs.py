@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
 from rota.admit.judge.graphs import tasks_of
-from rota.api.answers import answer, parents_by_rule
+from rota.api.answers import answer, filled, parents_by_rule
 from rota.api.described import (
     CURSOR,
     IDEMPOTENCY_KEY,
@@ -127,16 +127,13 @@ def _listed(row: asyncpg.Record) -> GraphSummary:
 
 def _summary(row: asyncpg.Record, counts: dict[State, int], latest_end: datetime | None) -> GraphSummary:
     live = any(count and not state.terminal for state, count in counts.items())
-    return GraphSummary(
-        id=row["id"],
-        name=row["name"],
+    return filled(
+        GraphSummary,
+        row,
         status=whole_status(counts).value,
         user=row["user_name"],
         array=row["is_array"],
-        rerun_of=row["rerun_of"],
         schedule=row["schedule_name"],
-        scheduled_for=row["scheduled_for"],
-        created_at=row["created_at"],
         size=sum(counts.values()),
         counts=by_status(counts),
         states={state.label: count for state, count in sorted(counts.items())},
@@ -170,13 +167,7 @@ async def get_graph(request: Request, graph: str) -> Response:
     ends = [member.ended_at for member in members if member.ended_at is not None]
     head = _summary(row, counts, max(ends, default=None))
     path = [
-        PathStep(
-            id=step.member.id,
-            name=step.member.name,
-            state=step.member.state.label,
-            waited_seconds=step.waited_seconds,
-            run_seconds=step.run_seconds,
-        )
+        filled(PathStep, step, id=step.member.id, name=step.member.name, state=step.member.state.label)
         for step in critical_path(members, now)
     ]
     tasks = [_task(member, row) for member, row in zip(members, rows, strict=True) if member.id in shown]
@@ -184,34 +175,21 @@ async def get_graph(request: Request, graph: str) -> Response:
 
 
 def _member(row: asyncpg.Record, successors: dict[int, int]) -> Member:
-    return Member(
-        id=row["id"],
-        name=row["name"],
-        state=State(row["state"]),
-        parents=graphs.parents_of(row, successors),
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        created_at=row["created_at"],
-    )
+    same = {name: row[name] for name in ("id", "name", "started_at", "ended_at", "created_at")}
+    return Member(**same, state=State(row["state"]), parents=graphs.parents_of(row, successors))
 
 
 def _task(member: Member, row: asyncpg.Record) -> GraphTask:
     after = parents_by_rule(member.parents)
-    return GraphTask(
-        id=member.id,
-        name=member.name,
+    return filled(
+        GraphTask,
+        row,
         state=member.state.label,
         status=STATUS[member.state].value,
         after=after[Upstream.SKIP],
         after_end=after[Upstream.RUN] or LEFT_OUT,
         after_failed=after[Upstream.FAILED] or LEFT_OUT,
-        started_at=member.started_at,
-        ended_at=member.ended_at,
         run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
-        exit_code=row["exit_code"],
-        reason=row["reason"],
-        retry_of=row["retry_of"],
-        parent=row["parent"],
     )
 
 

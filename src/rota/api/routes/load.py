@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import amounts_of, answer
+from rota.api.answers import amounts_of, answer, filled
 from rota.api.described import described, read_query
 from rota.api.leaders import ReloadAnswer, pool_load
 from rota.api.requests import read_body
@@ -127,28 +127,23 @@ def _resource(one: ResourceDemand, *, everything: bool) -> ResourceLoad:
     utilisation = one.utilisation_ppm / 1e6
     if not everything:
         return only(ResourceLoad, name=one.name, utilisation=utilisation)
-    return ResourceLoad(
-        name=one.name,
+    return filled(
+        ResourceLoad,
+        one,
         utilisation=utilisation,
-        total=one.total,
-        used=one.used,
-        asked=one.asked,
         asked_of_free=None if one.asked_of_free_ppm is None else one.asked_of_free_ppm / 1e6,
         asked_of_total=None if one.asked_of_total_ppm is None else one.asked_of_total_ppm / 1e6,
     )
 
 
 def _tenant(one: overview.TenantLoad, name: str) -> TenantLoad:
-    return TenantLoad(
+    return filled(
+        TenantLoad,
+        one,
         tenant=name,
-        weight=one.weight,
         share=one.held_ppm / 1e6,
         charged_share=one.charged_ppm / 1e6,
-        ready=one.ready,
-        running=one.running,
         cpu=one.cpu_milli / 1000,
-        memory_bytes=one.memory_bytes,
-        paused=one.paused,
     )
 
 
@@ -165,10 +160,9 @@ def _node(one: overview.NodeLoad, names: dict[int, str]) -> NodeLoad:
 
 
 def _demand(demand: Demand, names: dict[int, str]) -> DemandDocument:
-    return DemandDocument(
-        ready=demand.ready,
-        looked_at=demand.looked_at,
-        late=demand.late,
+    return filled(
+        DemandDocument,
+        demand,
         missing=[
             MissingNodes(nodes=one.nodes, capacity=amounts_of(one.capacity), tasks=one.tasks) for one in demand.missing
         ],

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
-from rota.api.answers import answer
+from rota.api.answers import answer, filled
 from rota.api.audited import audit, pause_named
 from rota.api.described import described, read_query
 from rota.api.requests import read_json
@@ -50,7 +50,7 @@ async def list_pools(request: Request) -> Response:
     read_query(request)
     async with services.database.engine() as connection:
         pools = await catalogue.read_pools(connection)
-    return answer(PoolList(pools=[pool_of(pool) for pool in pools]))
+    return answer(PoolList(pools=[filled(PoolDocument, pool) for pool in pools]))
 
 
 @router.get("/{name}")
@@ -60,7 +60,7 @@ async def get_pool(request: Request, name: str) -> Response:
     services, _ = await authorise(request, Scope.READ)
     read_query(request)
     async with services.database.engine() as connection:
-        return answer(pool_of(await _pool(connection, name)))
+        return answer(filled(PoolDocument, await _pool(connection, name)))
 
 
 @router.post("", status_code=201)
@@ -77,7 +77,7 @@ async def add_pool(request: Request) -> Response:
         if made is None:
             raise conflict("pool-exists", f"there is a pool {body.name} already")
         await audit(connection, caller, "pool.add", made.name)
-    return answer(pool_of(made), 201)
+    return answer(filled(PoolDocument, made), 201)
 
 
 @router.patch("/{name}")
@@ -90,7 +90,7 @@ async def change_pool(request: Request, name: str) -> Response:
         pool = _changed(await _pool(connection, name), change, FaultList())
         await catalogue.save_pool(connection, pool)
         await audit(connection, caller, "pool.set", name)
-    return answer(pool_of(pool))
+    return answer(filled(PoolDocument, pool))
 
 
 @router.post("/{name}/pause")
@@ -110,7 +110,7 @@ async def resume_pool(request: Request, name: str) -> Response:
 async def _pause(request: Request, name: str, *, paused: bool) -> Response:
     services, pool = await pause_named(request, Scope.OPERATE, "pool", name, catalogue.pause_pool, paused)
     services.leadership.poll_soon([pool.id])
-    return answer(pool_of(pool))
+    return answer(filled(PoolDocument, pool))
 
 
 async def _pool(connection: AnyConnection, name: str) -> PoolRule:
@@ -142,16 +142,3 @@ def _changed(pool: PoolRule, change: PoolChange, faults: FaultList) -> PoolRule:
     if faults.faults:
         raise invalid(faults.faults)
     return replace(pool, **changed)
-
-
-def pool_of(pool: PoolRule) -> PoolDocument:
-    return PoolDocument(
-        id=pool.id,
-        name=pool.name,
-        elastic=pool.elastic,
-        peak_percent=pool.peak_percent,
-        urgent_kept_percent=pool.urgent_kept_percent,
-        running_tasks=pool.running_tasks,
-        paused=pool.paused,
-        isolations=list(pool.isolations),
-    )

@@ -13,10 +13,9 @@ from msgspec import UNSET
 
 from rota.admit.admission import artifacts_of
 from rota.admit.artifacts import hold_artifacts
-from rota.api.answers import answer, instant
+from rota.api.answers import answer, instant, occurrence_of, schedule_of
 from rota.api.described import IF_MATCH, LIMIT, TEXT, Parameter, described, read_query, whole
 from rota.api.requests import if_match, limit_of, read_json, whole_number
-from rota.api.schedule_answers import occurrence_of, schedule_of
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.answers.schedules import (
     Backfilled,

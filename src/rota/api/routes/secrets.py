@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import answer
+from rota.api.answers import answer, filled
 from rota.api.described import described, read_query
 from rota.api.requests import read_json
 from rota.api.services import Services, authorise
@@ -21,7 +21,6 @@ from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
 from rota.model.tenant import Scope
 from rota.store import secrets, tenants
 from rota.store.envelope import CantOpen, Keyring, SecretName, rewrap, seal
-from rota.store.secrets import SecretRow
 
 log = structlog.get_logger()
 
@@ -59,7 +58,7 @@ async def set_secret(request: Request, name: str) -> Response:
         await tenants.audit(
             connection, tenant=caller.tenant_id, user=caller.user, action="secret.set", target=f"{caller.tenant}/{name}"
         )
-    return answer(_secret(row), 201 if row.version == 1 else 200)
+    return answer(filled(SecretDocument, row), 201 if row.version == 1 else 200)
 
 
 @router.get("/secrets")
@@ -71,7 +70,7 @@ async def list_secrets(request: Request) -> Response:
     _keyring(services)
     async with services.database.tenant(caller.tenant_id) as connection:
         rows = await secrets.list_secrets(connection, caller.tenant_id)
-    return answer(SecretList(secrets=[_secret(row) for row in rows]))
+    return answer(SecretList(secrets=[filled(SecretDocument, row) for row in rows]))
 
 
 @router.delete("/secrets/{name}", status_code=204)
@@ -182,14 +181,3 @@ async def _value(request: Request) -> str:
     if trouble is not None:
         raise invalid([Fault("/value", "out-of-range", trouble)])
     return value
-
-
-def _secret(row: SecretRow) -> SecretDocument:
-    return SecretDocument(
-        name=row.name,
-        version=row.version,
-        created_by=row.created_by,
-        created_at=row.created_at,
-        changed_by=row.changed_by,
-        changed_at=row.changed_at,
-    )

@@ -7,7 +7,7 @@ import secrets as randomness
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import answer
+from rota.api.answers import answer, filled
 from rota.api.described import CURSOR, LIMIT, described, read_query
 from rota.api.requests import limit_of, read_json, task_id
 from rota.api.services import Services, authorise
@@ -187,31 +187,20 @@ async def _audit(services: Services, caller: Caller, action: str, number: int) -
 
 def _webhook(one: Webhook, secret: str = LEFT_OUT) -> WebhookDocument:
     wanted = one.wanted
-    return WebhookDocument(
-        id=one.id,
-        url=one.url,
+    return filled(
+        WebhookDocument,
+        one,
         events=sorted(wanted.types) if wanted.types is not None else [],
         task=wanted.task,
         schedule=wanted.schedule,
         name=wanted.name,
         tag={wanted.tag[0]: wanted.tag[1]} if wanted.tag is not None else {},
-        created_by=one.created_by,
-        created_at=one.created_at,
         stopped=one.stopped_reason,
         secret=secret,
     )
 
 
 def _delivery(one: Delivery) -> DeliveryDocument:
-    return DeliveryDocument(
-        id=one.id,
-        message=one.message,
-        type=one.type,
-        state=one.state.label,
-        tries=one.tries,
-        status=one.status,
-        trouble=one.trouble,
-        created_at=one.created_at,
-        tried_at=one.tried_at,
-        next_at=one.next_at if one.state.label == "waiting" else None,
+    return filled(
+        DeliveryDocument, one, state=one.state.label, next_at=one.next_at if one.state.label == "waiting" else None
     )

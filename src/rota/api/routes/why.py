@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import answer, instant
+from rota.api.answers import answer, filled, instant
 from rota.api.described import described, read_query
 from rota.api.leaders import explained
 from rota.api.requests import task_id
@@ -80,17 +80,8 @@ async def explanation_of(services: Services, found: Explanation) -> waiting.Expl
             names = await reading.node_names(connection, [found.likely_node])
         node = names.get(found.likely_node)
     start = found.estimated_start_us
-    return waiting.Explanation(
-        reason=found.reason,
-        sentence=found.sentence,
-        position=found.position,
-        ahead_of_mine=found.ahead_of_mine,
-        tenants_ahead=found.tenants_ahead,
-        estimated_start=None if start is None else from_us(start),
-        basis=found.basis,
-        likely_node=node,
-        suitable_nodes=found.suitable_nodes,
-        free_nodes=found.free_nodes,
+    return filled(
+        waiting.Explanation, found, estimated_start=None if start is None else from_us(start), likely_node=node
     )
 
 

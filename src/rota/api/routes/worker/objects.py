@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import answer
+from rota.api.answers import answer, filled
 from rota.api.content import Content, body_stream, content_response, expected_of
 from rota.api.described import BYTES, PARTIAL, TEXT, Parameter, described, one_of, read_query
 from rota.api.requests import read_json
@@ -169,13 +169,10 @@ def _purpose(text: str) -> Purpose:
 
 
 def _object(stored: AttemptObject) -> StoredObject:
-    return StoredObject(
-        id=stored.id,
-        attempt=stored.attempt,
+    return filled(
+        StoredObject,
+        stored,
         purpose=Purpose(stored.purpose),
-        name=stored.name,
         artifact=identity(stored.sha256) if stored.object_key is None else None,
         sha256=stored.sha256.hex(),
-        size_bytes=stored.size_bytes,
-        created_at=stored.created_at,
     )
