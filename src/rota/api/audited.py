@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from fastapi import Request
 
+from rota.api.requests import existing
 from rota.api.services import Services, authorise
-from rota.model.errors import not_found
 from rota.model.tenant import Caller, Scope
 from rota.store import tenants
 from rota.store.database import AnyConnection
@@ -18,6 +18,12 @@ Paused = TypeVar("Paused")
 
 async def audit(connection: AnyConnection, caller: Caller, action: str, target: str) -> None:
     await tenants.audit(connection, tenant=caller.tenant_id, user=caller.user, action=action, target=target)
+
+
+async def audit_own(services: Services, caller: Caller, action: str, name: str | int) -> None:
+    """Audits the change of something that belongs to the caller's tenant, after the change."""
+    async with services.database.engine() as connection:
+        await audit(connection, caller, action, f"{caller.tenant}/{name}")
 
 
 async def pause_named(
@@ -31,8 +37,6 @@ async def pause_named(
     """Pauses or resumes a pool or a tenant; `store` returns its new state, None if it does not exist."""
     services, caller = await authorise(request, scope)
     async with services.database.engine() as connection:
-        found = await store(connection, name, paused)
-        if found is None:
-            raise not_found(what)
+        found = existing(await store(connection, name, paused), what)
         await audit(connection, caller, f"{what}.{'pause' if paused else 'resume'}", name)
     return services, found

@@ -23,6 +23,7 @@ from starlette.types import Send
 from rota.admit.artifacts import UPLOAD_AGAIN, Artifacts, Damaged, Expected
 from rota.model.artifact import digest_of, identity
 from rota.model.errors import Fault, Problem, invalid
+from rota.store.artifacts import ArtifactRow
 
 log = structlog.get_logger()
 
@@ -95,6 +96,10 @@ class Content:
     size_bytes: int
     name: str
     advice: str = UPLOAD_AGAIN  # if it is damaged; "": there is no remedy
+
+
+async def artifact_response(request: Request, artifacts: Artifacts, row: ArtifactRow) -> Response:
+    return await content_response(request, artifacts, Content(row.object_key, row.sha256, row.size_bytes, row.name))
 
 
 async def content_response(request: Request, artifacts: Artifacts, content: Content) -> Response:

@@ -11,7 +11,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 from fastapi import Request
@@ -24,11 +24,13 @@ from rota.model.tenant import Caller, Scope
 from rota.model.units import milliseconds_of
 
 BODY_SECONDS = 30.0
+SMALL_BODY = 64 * 1024
 
 _VERSION = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
 _SECONDS = re.compile(r"^\d{1,6}(\.\d{1,6})?$", re.ASCII)
 
 T = TypeVar("T", bound=msgspec.Struct)
+Found = TypeVar("Found")
 
 
 def forbidden(scope: Scope) -> Problem:
@@ -110,23 +112,36 @@ def _too_large(limit: int) -> Problem:
     )
 
 
-async def read_json(request: Request, kind: type[T], *, limit: int) -> T:
+async def read_json(request: Request, kind: type[T], *, limit: int = SMALL_BODY) -> T:
     return decode(await read_body(request, limit=limit), kind)
 
 
-def task_id(text: str) -> int:
+def existing(found: Found | None, what: str = "task") -> Found:
+    """404 instead of None."""
+    if found is None:
+        raise not_found(what)
+    return found
+
+
+def given(change: msgspec.Struct) -> dict[str, Any]:
+    """The fields that a request for a change has."""
+    return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET}
+
+
+def digits(text: str | None, most: int = 18) -> int | None:
+    """The number; None unless the text is 1 to `most` digits."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= most else None
+
+
+def task_id(text: str, what: str = "task") -> int:
     """An id from a path. A malformed id is not found, as an unused one."""
-    if not text.isascii() or not text.isdigit() or len(text) > 19 or not 0 < int(text) < 2**63:
-        raise not_found()
-    return int(text)
+    number = digits(text, 19)
+    return existing(number if number and number < 2**63 else None, what)
 
 
 def parent_of(request: Request) -> int | None:
     """The running task that sent the request, whose graph the new tasks join. None unless the header is an id."""
-    text = request.headers.get("rota-parent")
-    if text is None or not text.isascii() or not text.isdigit() or len(text) > 18:
-        return None
-    return int(text)
+    return digits(request.headers.get("rota-parent"))
 
 
 def if_match(request: Request) -> int | None:
@@ -148,19 +163,18 @@ def whole_number(query: Mapping[str, str], name: str, *, default: int, least: in
     text = query.get(name)
     if text is None:
         return default
-    if not text.isascii() or not text.isdigit() or len(text) > 19 or not least <= int(text) <= most:
-        raise invalid(
-            [Fault(f"/{name}", "out-of-range", f"{text[:40]!r} is not a whole number from {least} to {most}")]
-        )
-    return int(text)
+    number = digits(text, 19)
+    if number is None or not least <= number <= most:
+        why = f"{text[:40]!r} is not a whole number from {least} to {most}"
+        raise invalid([Fault(f"/{name}", "out-of-range", why)])
+    return number
 
 
 def seconds_of(query: Mapping[str, str], name: str, *, most: float) -> float:
     text = query.get(name, "0")
     if not _SECONDS.match(text) or float(text) > most:
-        raise invalid(
-            [Fault(f"/{name}", "out-of-range", f"{text[:40]!r} is not a number of seconds from 0 to {most:g}")]
-        )
+        why = f"{text[:40]!r} is not a number of seconds from 0 to {most:g}"
+        raise invalid([Fault(f"/{name}", "out-of-range", why)])
     return float(text)
 
 
@@ -201,11 +215,10 @@ def text_of(query: Mapping[str, str], name: str) -> str | None:
 def number_of(query: Mapping[str, str], name: str) -> int | None:
     """An id to filter by."""
     text = query.get(name)
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 18 or not int(text):
+    number = digits(text)
+    if text is not None and not number:
         raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is no {name}'s id")])
-    return int(text)
+    return number
 
 
 def _no_time(name: str, text: str) -> NoReturn:

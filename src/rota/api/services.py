@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fastapi import Request
 
@@ -11,6 +13,7 @@ from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
+from rota.api.described import read_query
 from rota.api.requests import Cursors, check_scope
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
@@ -21,7 +24,7 @@ from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.cancel_and_rerun import Cancelled
-from rota.store.database import Database
+from rota.store.database import AnyConnection, Database
 from rota.store.expiry import Expired
 from rota.store.key_file import KeyFile
 from rota.store.log_segments import Segments
@@ -29,6 +32,8 @@ from rota.store.nodes import ClusterIdentity
 from rota.store.pausing import Resumed
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,14 @@ def announce(leadership: Leadership, resumed: Resumed) -> None:
 def services(request: Request) -> Services:
     found: Services = request.app.state.services
     return found
+
+
+async def read_all(request: Request, scope: Scope, read: Callable[[AnyConnection], Awaitable[list[T]]]) -> list[T]:
+    """A list that is the same for every caller with the scope."""
+    found, _ = await authorise(request, scope)
+    read_query(request)
+    async with found.database.engine() as connection:
+        return await read(connection)
 
 
 async def authorise(request: Request, scope: Scope) -> tuple[Services, Caller]:

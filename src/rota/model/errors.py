@@ -82,3 +82,8 @@ class FaultList:
 
     def add(self, name: str, code: str, detail: str) -> None:
         self.faults.append(Fault(f"{self.pointer}/{name}" if name else self.pointer, code, detail))
+
+    def check(self, most: int | None = None) -> None:
+        """Raises `invalid` with the first faults, if there are any."""
+        if self.faults:
+            raise invalid(self.faults[:most])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -14,9 +13,9 @@ from msgspec import UNSET, UnsetType
 from rota.admit.authenticate import make_token
 from rota.api.answers import answer, filled, plan_of
 from rota.api.audited import audit, pause_named
-from rota.api.described import described, read_query
-from rota.api.requests import read_json
-from rota.api.services import authorise
+from rota.api.described import described
+from rota.api.requests import digits, existing, given, read_json
+from rota.api.services import authorise, read_all
 from rota.model.answers.cluster import (
     NewToken,
     PlanDocument,
@@ -37,7 +36,6 @@ router = APIRouter(prefix="/v1", tags=["administration"])
 _NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
 _USER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$", re.ASCII)
 _DATE = re.compile(r"^\d{4}-", re.ASCII)
-_LIMIT = 64 * 1024
 
 
 class TenantRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -82,7 +80,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
 async def add_tenant(request: Request) -> Response:
     """Makes a tenant."""
     services, caller = await authorise(request, Scope.ADMIN)
-    body = await read_json(request, TenantRequest, limit=_LIMIT)
+    body = await read_json(request, TenantRequest)
     faults = FaultList()
     if not _NAME.match(body.name):
         faults.add("name", "invalid-name", "a name has 1 to 40 of a-z, 0-9 and -, and begins with a letter")
@@ -100,16 +98,11 @@ async def add_tenant(request: Request) -> Response:
 async def change_tenant(request: Request, name: str) -> Response:
     """Changes the plan of a tenant, or whether its code may run without a sandbox. Submitted tasks do not change."""
     services, caller = await authorise(request, Scope.ADMIN)
-    change = await read_json(request, TenantChange, limit=_LIMIT)
+    change = await read_json(request, TenantChange)
     async with services.database.engine() as connection:
-        found = next((one for one in await tenants.read_tenants(connection) if one.name == name), None)
-        if found is None:
-            raise not_found("tenant")
-        changed = replace(
-            found,
-            plan=found.plan if change.plan is UNSET else change.plan,
-            trusted=found.trusted if change.trusted is UNSET else change.trusted,
-        )
+        rows = await tenants.read_tenants(connection)
+        found = existing(next((row for row in rows if row.name == name), None), "tenant")
+        changed = replace(found, **given(change))
         await _check_plan(connection, changed.plan, FaultList())
         await tenants.save_tenant(connection, name, plan=changed.plan, trusted=changed.trusted)
         await audit(connection, caller, "tenant.set", name)
@@ -141,18 +134,14 @@ async def _check_plan(connection: AnyConnection, name: str, faults: FaultList) -
     if name not in plans:
         there = ", ".join(sorted(plans))
         faults.add("plan", "unknown-plan", f"there is no plan {name[:40]!r}; there are {there}")
-    if faults.faults:
-        raise invalid(faults.faults)
+    faults.check()
 
 
 @router.get("/tenants")
 @described(TenantList)
 async def list_tenants(request: Request) -> Response:
     """All tenants."""
-    services, _ = await authorise(request, Scope.ADMIN)
-    read_query(request)
-    async with services.database.engine() as connection:
-        rows = await tenants.read_tenants(connection)
+    rows = await read_all(request, Scope.ADMIN, tenants.read_tenants)
     return answer(TenantList(tenants=[filled(TenantDocument, tenant) for tenant in rows]))
 
 
@@ -161,7 +150,7 @@ async def list_tenants(request: Request) -> Response:
 async def add_token(request: Request) -> Response:
     """Makes a token. Its text is in this answer only."""
     services, caller = await authorise(request, Scope.ADMIN)
-    body = await read_json(request, TokenRequest, limit=_LIMIT)
+    body = await read_json(request, TokenRequest)
     faults = FaultList()
     if body.role not in set(Role):
         faults.add("role", "out-of-range", f"{body.role[:40]!r} is not a role; there are {', '.join(Role)}")
@@ -225,10 +214,7 @@ def _expiry(value: float | str | None, faults: FaultList) -> timedelta | datetim
 @described(TokenList)
 async def list_tokens(request: Request) -> Response:
     """All tokens, without their text."""
-    services, _ = await authorise(request, Scope.ADMIN)
-    read_query(request)
-    async with services.database.engine() as connection:
-        rows = await tenants.read_tokens(connection)
+    rows = await read_all(request, Scope.ADMIN, tenants.read_tokens)
     return answer(TokenList(tokens=[filled(TokenDocument, row) for row in rows]))
 
 
@@ -237,10 +223,9 @@ async def list_tokens(request: Request) -> Response:
 async def revoke_token(request: Request, number: str) -> Response:
     """Revokes a token, by its id."""
     services, caller = await authorise(request, Scope.ADMIN)
-    if not number.isascii() or not number.isdigit() or len(number) > 10 or int(number) >= 2**31:
-        raise not_found("token")
+    wanted = existing(digits(number, 10), "token")
     async with services.database.engine() as connection:
-        if not await tenants.revoke_token(connection, int(number)):
+        if wanted >= 2**31 or not await tenants.revoke_token(connection, wanted):
             raise not_found("token")
         await audit(connection, caller, "token.revoke", number)
     return Response(status_code=204)
@@ -250,10 +235,7 @@ async def revoke_token(request: Request, number: str) -> Response:
 @described(PlanList)
 async def list_plans(request: Request) -> Response:
     """All plans."""
-    services, _ = await authorise(request, Scope.READ)
-    read_query(request)
-    async with services.database.engine() as connection:
-        plans = await tenants.read_plans(connection)
+    plans = await read_all(request, Scope.READ, tenants.read_plans)
     return answer(PlanList(plans=[plan_of(plan) for plan in plans]))
 
 
@@ -261,10 +243,7 @@ async def list_plans(request: Request) -> Response:
 @described(PlanDocument)
 async def get_plan(request: Request, name: str) -> Response:
     """One plan, by name."""
-    services, _ = await authorise(request, Scope.READ)
-    read_query(request)
-    async with services.database.engine() as connection:
-        return answer(plan_of(await _plan(connection, name)))
+    return answer(plan_of(_named(await read_all(request, Scope.READ, tenants.read_plans), name)))
 
 
 @router.patch("/plans/{name}")
@@ -272,75 +251,54 @@ async def get_plan(request: Request, name: str) -> Response:
 async def change_plan(request: Request, name: str) -> Response:
     """Changes a plan, for all its tenants, within seconds."""
     services, caller = await authorise(request, Scope.ADMIN)
-    change = await read_json(request, PlanChange, limit=_LIMIT)
+    change = await read_json(request, PlanChange)
     async with services.database.engine() as connection:
         tiers = {tier.name for tier in await catalogue.read_tiers(connection)}
-        plan = _changed(await _plan(connection, name), change, tiers)
+        plan = _changed(_named(await tenants.read_plans(connection), name), change, tiers)
         await tenants.save_plan(connection, plan)
         await audit(connection, caller, "plan.set", name)
     return answer(plan_of(plan))
 
 
-async def _plan(connection: AnyConnection, name: str) -> Plan:
-    found = next((plan for plan in await tenants.read_plans(connection) if plan.name == name), None)
-    if found is None:
-        raise not_found("plan")
-    return found
+def _named(plans: list[Plan], name: str) -> Plan:
+    return existing(next((plan for plan in plans if plan.name == name), None), "plan")
 
 
 def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
     faults = FaultList()
-    changed: dict[str, Any] = {}
+    changed = given(change)
     for name in ("tasks_per_hour", "burst", "waiting_tasks", "running_tasks"):
-        value = getattr(change, name)
-        if value is UNSET:
-            continue
+        value = changed.get(name)
         if value is not None and not 1 <= value <= 2_000_000_000:
             faults.add(name, "out-of-range", f"{value} is not from 1 to 2,000,000,000, nor null for unlimited")
-        else:
-            changed[name] = value
     for name, field, convert in (
         ("running_cpu", "running_cpu_milli", cpu_milli_of),
         ("running_memory", "running_memory_bytes", bytes_of),
         ("storage", "storage_bytes", bytes_of),
     ):
-        value = getattr(change, name)
-        if value is UNSET:
+        if name not in changed:
             continue
+        value = changed.pop(name)
         try:
-            amount = None if value is None else convert(value)
+            changed[field] = amount = None if value is None else convert(value)
         except ValueError as error:
             faults.add(name, "out-of-range", str(error))
             continue
         if amount is not None and not 1 <= amount < 2**62:
             faults.add(name, "out-of-range", f"{value!r:.40} is not a positive amount")
-        else:
-            changed[field] = amount
-    if change.longest_cap is not UNSET:
+    if "longest_cap" in changed:
         try:
-            seconds = milliseconds_of(change.longest_cap) // 1000
-        except ValueError as error:
-            faults.add("longest_cap", "out-of-range", str(error))
-        else:
+            changed["longest_cap_seconds"] = seconds = milliseconds_of(changed.pop("longest_cap")) // 1000
             if not 1 <= seconds <= 366 * 86_400:
                 faults.add("longest_cap", "out-of-range", "from 1s to 366d")
-            else:
-                changed["longest_cap_seconds"] = seconds
-    if change.tiers is not UNSET:
-        unknown = [tier for tier in change.tiers if tier not in tiers]
-        if unknown or not change.tiers:
+        except ValueError as error:
+            faults.add("longest_cap", "out-of-range", str(error))
+    if "tiers" in changed:
+        changed["tiers"] = tuple(changed["tiers"])
+        if not changed["tiers"] or not tiers.issuperset(changed["tiers"]):
             faults.add("tiers", "unknown-tier", f"tiers are some of {', '.join(sorted(tiers))}")
-        changed["tiers"] = tuple(change.tiers)
-    if change.weight is not UNSET:
-        if not 1 <= change.weight <= 1000:
-            faults.add("weight", "out-of-range", f"{change.weight} is not from 1 to 1000")
-        changed["weight"] = change.weight
-    if change.urgent_percent is not UNSET:
-        if not 0 <= change.urgent_percent <= 100:
-            faults.add("urgent_percent", "out-of-range", f"{change.urgent_percent} is not from 0 to 100")
-        changed["urgent_percent"] = change.urgent_percent
-    if change.network is not UNSET:
-        changed["network"] = change.network
-    if faults.faults:
-        raise invalid(faults.faults)
+    for name, least, most in (("weight", 1, 1000), ("urgent_percent", 0, 100)):
+        if name in changed and not least <= changed[name] <= most:
+            faults.add(name, "out-of-range", f"{changed[name]} is not from {least} to {most}")
+    faults.check()
     return replace(plan, **changed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, filled
-from rota.api.content import Content, body_stream, content_response, expected_of
+from rota.api.content import artifact_response, body_stream, expected_of
 from rota.api.described import BYTES, CURSOR, LIMIT, PARTIAL, TEXT, Parameter, described, read_query
 from rota.api.requests import limit_of
 from rota.api.services import authorise
@@ -70,8 +70,7 @@ async def download_artifact(request: Request, artifact: str) -> Response:
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     found = await services.artifacts.find(caller.tenant_id, artifact)
-    content = Content(found.object_key, found.sha256, found.size_bytes, found.name)
-    return await content_response(request, services.artifacts, content)
+    return await artifact_response(request, services.artifacts, found)
 
 
 @router.delete("/{artifact}", status_code=204)

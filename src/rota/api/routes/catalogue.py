@@ -17,9 +17,9 @@ from msgspec import UNSET, UnsetType
 from rota.admit.judge.fields import LONGEST_TOLERANCE_MS
 from rota.api.answers import answer, filled
 from rota.api.audited import audit
-from rota.api.described import described, read_query
-from rota.api.requests import read_json
-from rota.api.services import authorise
+from rota.api.described import described
+from rota.api.requests import existing, given, read_json
+from rota.api.services import authorise, read_all
 from rota.model.answers.catalogue import (
     CategoryDocument,
     CategoryList,
@@ -42,7 +42,6 @@ DEFAULT_TIER = "basic"
 URGENT = "urgent"
 MOST_NUMBER = 999
 _NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
-_LIMIT = 64 * 1024
 _YEAR_MS = 366 * 86_400_000
 
 
@@ -87,10 +86,7 @@ class LaneChange(msgspec.Struct, forbid_unknown_fields=True):
 @described(TierList)
 async def list_tiers(request: Request) -> Response:
     """All tiers."""
-    services, _ = await authorise(request, Scope.READ)
-    read_query(request)
-    async with services.database.engine() as connection:
-        tiers = await catalogue.read_tiers(connection)
+    tiers = await read_all(request, Scope.READ, catalogue.read_tiers)
     return answer(TierList(tiers=[tier_of(tier) for tier in tiers]))
 
 
@@ -99,7 +95,7 @@ async def list_tiers(request: Request) -> Response:
 async def set_tier(request: Request, name: str) -> Response:
     """Makes a tier, or changes it for tasks submitted from now on."""
     services, caller = await authorise(request, Scope.ADMIN)
-    change = await read_json(request, TierChange, limit=_LIMIT)
+    change = await read_json(request, TierChange)
     check_name(name)
     async with services.database.engine() as connection:
         known = next((tier for tier in await catalogue.read_tiers(connection) if tier.name == name), None)
@@ -111,7 +107,7 @@ async def set_tier(request: Request, name: str) -> Response:
 
 def _changed_tier(name: str, known: Tier | None, change: TierChange) -> Tier:
     faults = FaultList()
-    changed: dict[str, Any] = {}
+    changed = given(change)
     rules: tuple[tuple[str, str, Callable[[Any], int], int, int, str], ...] = (
         ("cpu", "cpu_milli", cpu_milli_of, 1, 10_000_000, "from 0.001 to 10,000 cores"),
         ("memory", "memory_bytes", bytes_of, 1_000_000, 2**50, "from 1M to 1P"),
@@ -121,13 +117,11 @@ def _changed_tier(name: str, known: Tier | None, change: TierChange) -> Tier:
         ("bandwidth", "bandwidth_kbit", kbit_of, 0, 10**10, "from 0 to 10T bits per second"),
     )
     for field, column, convert, least, most, words in rules:
-        value = getattr(change, field)
-        if value is not UNSET:
-            changed[column] = amount_of(field, value, convert, least, most, words, faults)
+        if field in changed:
+            changed[column] = amount_of(field, changed.pop(field), convert, least, most, words, faults)
         elif known is None and field in ("cpu", "memory"):
             faults.add(field, "missing-field", f"a new tier must say how much {field} it has")
-    if faults.faults:
-        raise invalid(faults.faults)
+    faults.check()
     return replace(known or Tier(name, 0, 0, 0), **changed)
 
 
@@ -159,10 +153,7 @@ def tier_of(tier: Tier) -> TierDocument:
 @described(CategoryList)
 async def list_categories(request: Request) -> Response:
     """All categories."""
-    services, _ = await authorise(request, Scope.READ)
-    read_query(request)
-    async with services.database.engine() as connection:
-        categories = await catalogue.read_categories(connection)
+    categories = await read_all(request, Scope.READ, catalogue.read_categories)
     return answer(CategoryList(categories=[category_of(one) for one in categories]))
 
 
@@ -171,7 +162,7 @@ async def list_categories(request: Request) -> Response:
 async def set_category(request: Request, name: str) -> Response:
     """Makes a category, or changes it for tasks submitted from now on."""
     services, caller = await authorise(request, Scope.ADMIN)
-    change = await read_json(request, CategoryChange, limit=_LIMIT)
+    change = await read_json(request, CategoryChange)
     check_name(name)
     async with services.database.engine() as connection:
         lanes = {lane.name for lane in await catalogue.read_lanes(connection)}
@@ -184,25 +175,20 @@ async def set_category(request: Request, name: str) -> Response:
 
 def _changed_category(category: Category, change: CategoryChange, lanes: set[str]) -> Category:
     faults = FaultList()
-    changed: dict[str, Any] = {}
+    changed = given(change)
     for field, column, least, most, words in (
         ("tolerance", "tolerance_ms", 0, LONGEST_TOLERANCE_MS, "from 0 to 366d"),
         ("cap", "cap_ms", 10, _YEAR_MS, "from 10ms to 366d"),
     ):
-        value = getattr(change, field)
-        if value is not UNSET:
-            changed[column] = amount_of(field, value, milliseconds_of, least, most, words, faults)
-    if change.lane is not UNSET:
-        if change.lane is not None and change.lane not in lanes:
-            there = ", ".join(sorted(lanes))
-            faults.add("lane", "unknown-lane", f"there is no lane {change.lane[:40]!r}; there are {there}")
-        changed["lane"] = change.lane
-    if change.isolation is not UNSET:
-        if change.isolation is not None and not _NAME.match(change.isolation):
-            faults.add("isolation", "invalid-name", f"{change.isolation[:40]!r} is not a name of a-z, 0-9 and -")
-        changed["isolation"] = change.isolation
-    if faults.faults:
-        raise invalid(faults.faults)
+        if field in changed:
+            changed[column] = amount_of(field, changed.pop(field), milliseconds_of, least, most, words, faults)
+    lane, isolation = changed.get("lane"), changed.get("isolation")
+    if lane is not None and lane not in lanes:
+        there = ", ".join(sorted(lanes))
+        faults.add("lane", "unknown-lane", f"there is no lane {lane[:40]!r}; there are {there}")
+    if isolation is not None and not _NAME.match(isolation):
+        faults.add("isolation", "invalid-name", f"{isolation[:40]!r} is not a name of a-z, 0-9 and -")
+    faults.check()
     return replace(category, **changed)
 
 
@@ -234,10 +220,7 @@ def category_of(category: Category) -> CategoryDocument:
 @described(LaneList)
 async def list_lanes(request: Request) -> Response:
     """All lanes, in the order in which they are served."""
-    services, _ = await authorise(request, Scope.READ)
-    read_query(request)
-    async with services.database.engine() as connection:
-        lanes = await catalogue.read_lanes(connection)
+    lanes = await read_all(request, Scope.READ, catalogue.read_lanes)
     return answer(LaneList(lanes=[filled(LaneDocument, lane) for lane in lanes]))
 
 
@@ -246,14 +229,13 @@ async def list_lanes(request: Request) -> Response:
 async def add_lane(request: Request) -> Response:
     """Makes a lane."""
     services, caller = await authorise(request, Scope.ADMIN)
-    body = await read_json(request, LaneRequest, limit=_LIMIT)
+    body = await read_json(request, LaneRequest)
     faults = FaultList()
     check_name(body.name, faults)
     if body.number is not None and not 0 <= body.number <= MOST_NUMBER:
         faults.add("number", "out-of-range", f"{body.number} is not from 0 to {MOST_NUMBER}")
     _check_level(body.level, faults)
-    if faults.faults:
-        raise invalid(faults.faults)
+    faults.check()
     async with services.database.engine() as connection:
         lanes = await catalogue.read_lanes(connection)
         number = 1 + max(lane.number for lane in lanes) if body.number is None else body.number
@@ -271,20 +253,17 @@ async def add_lane(request: Request) -> Response:
 async def change_lane(request: Request, name: str) -> Response:
     """Changes a lane, but never its number, which tasks carry."""
     services, caller = await authorise(request, Scope.ADMIN)
-    change = await read_json(request, LaneChange, limit=_LIMIT)
+    change = await read_json(request, LaneChange)
     async with services.database.engine() as connection:
         known = next((lane for lane in await catalogue.read_lanes(connection) if lane.name == name), None)
-        if known is None:
-            raise not_found("lane")
-        lane = _changed_lane(known, change)
+        lane = _changed_lane(existing(known, "lane"), change)
         await catalogue.save_lane(connection, lane)
         await audit(connection, caller, "lane.set", name)
     return answer(filled(LaneDocument, lane))
 
 
 def _changed_lane(known: LaneRule, change: LaneChange) -> LaneRule:
-    fields = {name: getattr(change, name) for name in ("level", "gated", "promotes")}
-    lane = replace(known, **{name: value for name, value in fields.items() if value is not UNSET})
+    lane = replace(known, **given(change))
     faults = FaultList()
     _check_level(lane.level, faults)
     if lane.name == URGENT and (lane.gated or lane.level != 0):
@@ -293,8 +272,7 @@ def _changed_lane(known: LaneRule, change: LaneChange) -> LaneRule:
             "out-of-range",
             "urgent is what others are promoted to: it stays at level 0 and is never gated",
         )
-    if faults.faults:
-        raise invalid(faults.faults)
+    faults.check()
     return lane
 
 

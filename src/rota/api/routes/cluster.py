@@ -9,9 +9,10 @@ from fastapi import APIRouter, Request, Response
 from rota.admit.body import decode
 from rota.admit.limits import allowance_of
 from rota.api.answers import answer, node_of, plan_of
+from rota.api.audited import audit
 from rota.api.described import TRUTH, Parameter, described, read_query
 from rota.api.leaders import all_loads, tell_to_reload
-from rota.api.requests import read_body, truth_of
+from rota.api.requests import SMALL_BODY, read_body, truth_of
 from rota.api.services import Services, authorise
 from rota.model.answers.cluster import Me, NodeDocument, NodeList, ServerDocument, ServerList, Usage
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
@@ -23,7 +24,6 @@ router = APIRouter(prefix="/v1", tags=["cluster"])
 
 MOST_COUNTED = 100_000
 LONGEST_DRAIN_MS = 30 * 86_400_000
-SMALL_BODY = 64 * 1024
 LISTED_DAYS = 1  # how long an absent node is listed
 
 
@@ -114,13 +114,7 @@ async def reload_node(request: Request, node: str) -> Response:
     if not answered.told:
         raise conflict("agent-too-old", f"the agent of node {found['name']} does not know how to reload; restart it")
     async with services.database.engine() as connection:
-        await tenants.audit(
-            connection,
-            tenant=caller.tenant_id,
-            user=caller.user,
-            action="node.reload",
-            target=f"{found['pool']}/{found['name']}",
-        )
+        await audit(connection, caller, "node.reload", f"{found['pool']}/{found['name']}")
     loads = await all_loads(services)
     return answer(node_of(found, loads.get(found["id"])))
 
@@ -135,13 +129,7 @@ async def remove_node(request: Request, node: str) -> Response:
         if not await nodes.remove_node(connection, found["id"]):
             why = f"node {found['name']} is {found['state']}: stop its worker first; one that died counts for a minute"
             raise conflict("node-up", why)
-        await tenants.audit(
-            connection,
-            tenant=caller.tenant_id,
-            user=caller.user,
-            action="node.remove",
-            target=f"{found['pool']}/{found['name']}",
-        )
+        await audit(connection, caller, "node.remove", f"{found['pool']}/{found['name']}")
     return Response(status_code=204)
 
 
@@ -152,13 +140,8 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
     deadline_seconds = _deadline_seconds(decode(body, DrainRequest)) if body else None
     async with services.database.engine() as connection:
         await nodes.set_draining(connection, found["id"], draining=draining, deadline_seconds=deadline_seconds)
-        await tenants.audit(
-            connection,
-            tenant=caller.tenant_id,
-            user=caller.user,
-            action="node.drain" if draining else "node.undrain",
-            target=f"{found['pool']}/{found['name']}",
-        )
+        action = "node.drain" if draining else "node.undrain"
+        await audit(connection, caller, action, f"{found['pool']}/{found['name']}")
     # No leader starts a task on this node from now on. Its leader gives waiting attempts back when it is told, or else
     # at its next poll, within a second.
     pool = services.membership.pools.get(found["pool"])

@@ -21,7 +21,6 @@ router = APIRouter(prefix="/v1/concurrency-keys", tags=["concurrency keys"])
 
 LONGEST_COOL_MS = 86_400_000
 MOST_KEYS = 1_000
-_SMALL_BODY = 64 * 1024
 
 
 class CoolRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,7 +43,7 @@ async def list_concurrency_keys(request: Request) -> Response:
 async def cool_concurrency_key(request: Request, key: str) -> Response:
     """Starts no task with the concurrency key for so long, in any pool. Running and starting tasks go on."""
     services, caller = await authorise(request, Scope.WRITE)
-    body = await read_json(request, CoolRequest, limit=_SMALL_BODY)
+    body = await read_json(request, CoolRequest)
     faults = FaultList()
     check_concurrency_key(key, "key", faults)
     span = amount_of("seconds", body.seconds, milliseconds_of, 0, LONGEST_COOL_MS, "from 0 to 1d", faults)

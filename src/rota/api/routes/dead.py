@@ -25,7 +25,7 @@ from rota.api.described import (
     one_of,
     read_query,
 )
-from rota.api.requests import limit_of, number_of, read_json, task_id, time_of
+from rota.api.requests import existing, limit_of, number_of, read_json, task_id, time_of
 from rota.api.routes.tasks import rerun, tag_of, task_answer, tenant_named
 from rota.api.services import Services, authorise
 from rota.model.answers.dead_letters import (
@@ -40,7 +40,7 @@ from rota.model.answers.dead_letters import (
 )
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import RefusedTask
-from rota.model.errors import Fault, Problem, invalid, not_found
+from rota.model.errors import Fault, Problem, invalid
 from rota.model.event import LIMITS
 from rota.model.task import Kind, State
 from rota.model.tenant import Caller, Scope
@@ -128,9 +128,7 @@ async def get_dead_letter(request: Request, task: str) -> Response:
     read_query(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
-        letter = await dead_letters.read_letter(connection, number, caller.tenant_id)
-        if letter is None:
-            raise not_found("dead letter")
+        letter = existing(await dead_letters.read_letter(connection, number, caller.tenant_id), "dead letter")
         attempts = await reading.read_attempts(connection, number, caller.tenant_id)
         runs = await dead_letters.read_runs(connection, number, caller.tenant_id)
     return answer(

@@ -13,7 +13,7 @@ from rota.admit.admission import MAYBE_STALE
 from rota.admit.edits import Movable, edit_of
 from rota.api.answers import answer
 from rota.api.described import IF_MATCH, described
-from rota.api.requests import if_match, read_json, task_id
+from rota.api.requests import existing, if_match, read_json, task_id
 from rota.api.routes.tasks import task_answer
 from rota.api.services import Services, announce, authorise
 from rota.model.answers.task_changes import Extended
@@ -29,7 +29,6 @@ from rota.store.edits import Edited, NotWaiting, VersionChanged, known_task
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
-_SMALL_BODY = 64 * 1024
 _SHORTEST_MS = 10
 _LARGEST_MS = 10 * 366 * 86_400_000
 
@@ -44,10 +43,9 @@ async def edit_task(request: Request, task: str) -> Response:
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
-        known = await known_task(connection, number, caller.tenant_id)
-    if known is None:
-        raise not_found()  # before the body is read: another tenant's task is not found, as an unknown one
-    body = await read_json(request, EditRequest, limit=_SMALL_BODY)
+        # Before the body is read: another tenant's task is not found, as an unknown one.
+        known = existing(await known_task(connection, number, caller.tenant_id))
+    body = await read_json(request, EditRequest)
     version = _version(request, body, number)
     movable = Movable(known.shape, known.isolation, known.unplaceable_waits)
     change = await _checked(services, caller, body, movable)
@@ -77,8 +75,7 @@ async def _checked(services: Services, caller: Caller, body: EditRequest, task: 
     if not MAYBE_STALE.isdisjoint(fault.code for fault in faults.faults) and await services.facts.reread():
         faults = FaultList()
         change = edit_of(body, task, services.facts.of(caller), faults)
-    if faults.faults:
-        raise invalid(faults.faults)
+    faults.check()
     return change
 
 
@@ -141,7 +138,7 @@ async def extend_task(request: Request, task: str) -> Response:
     async with services.database.tenant(caller.tenant_id) as connection:
         if not await reading.known_tasks(connection, [number], caller.tenant_id):
             raise not_found()  # before the body is read: another tenant's task is not found, as an unknown one
-    body = await read_json(request, ExtendRequest, limit=_SMALL_BODY)
+    body = await read_json(request, ExtendRequest)
     if (body.by is None) == (body.cap is None):
         raise invalid([Fault("", "invalid-value", "give exactly one of by and cap")])
     field = "by" if body.by is not None else "cap"

@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 from starlette.responses import StreamingResponse
 
 from rota.api.described import EVENT_STREAM, TAG_TEXT, TEXT, TRUTH, WHEN, Media, Parameter, described, read_query
-from rota.api.requests import truth_of, when_of
+from rota.api.requests import digits, truth_of, when_of
 from rota.api.services import authorise
 from rota.model.answers.events import EventDocument
 from rota.model.answers.fields import only
@@ -82,11 +82,12 @@ def event_of(event: Event) -> EventDocument:
 
 def filter_of(query: QueryParams) -> EventFilter:
     task = query.get("task")
-    if task is not None and (not task.isascii() or not task.isdigit() or len(task) > 18):
+    number = digits(task)
+    if task is not None and number is None:
         raise invalid([Fault("/task", "invalid-filter", f"{task[:40]!r} is no task's id")])
     return EventFilter(
         types=types_of(query.get("type")),
-        task=None if task is None else int(task),
+        task=number,
         schedule=query.get("schedule"),
         name=query.get("name"),
         tag=_tag(query.get("tag")),

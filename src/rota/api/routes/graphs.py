@@ -26,7 +26,7 @@ from rota.api.described import (
     described,
     read_query,
 )
-from rota.api.requests import limit_of, read_body, task_id, text_of, when_of
+from rota.api.requests import existing, limit_of, read_body, task_id, text_of, when_of
 from rota.api.routes.pauses import HoldRequest, hold, read_reason, release
 from rota.api.routes.tasks import cancel_many
 from rota.api.services import Services, authorise
@@ -42,7 +42,7 @@ from rota.model.answers.graphs import (
     PathStep,
     SubmittedGraph,
 )
-from rota.model.errors import Fault, Problem, conflict, invalid, not_found
+from rota.model.errors import Fault, conflict, invalid
 from rota.model.request.task_request import GraphRequest
 from rota.model.task import STATUS, State, Upstream
 from rota.model.tenant import Caller, Scope
@@ -153,11 +153,9 @@ async def get_graph(request: Request, graph: str) -> Response:
     """One graph: its status, its tasks with states, edges and times, and its critical path."""
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
-    number = _graph_id(graph)
+    number = task_id(graph, "graph")
     async with services.database.tenant(caller.tenant_id) as connection:
-        row = await graphs.read_graph(connection, number, caller.tenant_id)
-        if row is None:
-            raise not_found("graph")
+        row = existing(await graphs.read_graph(connection, number, caller.tenant_id), "graph")
         rows = await graphs.read_members(connection, number, caller.tenant_id)
         successors = await graphs.successors(connection, number, caller.tenant_id)
         now = await database_now(connection)
@@ -246,10 +244,9 @@ async def release_graph(request: Request, graph: str) -> Response:
 
 async def _live(services: Services, caller: Caller, graph: str) -> tuple[int, list[int]]:
     """The id of a graph, and its live tasks."""
-    number = _graph_id(graph)
+    number = task_id(graph, "graph")
     async with services.database.tenant(caller.tenant_id) as connection:
-        if await graphs.read_graph(connection, number, caller.tenant_id) is None:
-            raise not_found("graph")
+        existing(await graphs.read_graph(connection, number, caller.tenant_id), "graph")
         live = await graphs.live_members(connection, number, caller.tenant_id)
     if not live:
         raise conflict("already-terminal", f"graph {number} has ended already")
@@ -276,14 +273,6 @@ async def rerun_graph(request: Request, graph: str) -> Response:
 
 
 async def _again(services: Services, caller: Caller, graph: str, *, retry: bool) -> Response:
-    number = _graph_id(graph)
+    number = task_id(graph, "graph")
     made = await services.graph_runs.again(caller, number, retry=retry)
     return answer(GraphAgain(id=made.graph, tasks=made.tasks, rerun_of=LEFT_OUT if retry else number), 201)
-
-
-def _graph_id(text: str) -> int:
-    """An id from a path. A malformed id is not found, as an unused one."""
-    try:
-        return task_id(text)
-    except Problem:
-        raise not_found("graph") from None

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from rota.api.answers import amounts_of, answer, filled
 from rota.api.described import described, read_query
 from rota.api.leaders import ReloadAnswer, pool_load
-from rota.api.requests import read_body
+from rota.api.requests import existing, read_body
 from rota.api.routes.health import from_a_server
 from rota.api.services import Services, authorise
 from rota.decide import overview
@@ -32,7 +32,7 @@ from rota.model.answers.waiting import (
     UnplaceableTasks,
 )
 from rota.model.clock import from_us
-from rota.model.errors import not_found, unavailable
+from rota.model.errors import unavailable
 from rota.model.node import Closed
 from rota.model.tenant import Caller, Scope
 from rota.store import reading
@@ -50,9 +50,7 @@ async def get_pool_load(request: Request, name: str) -> Response:
     """Utilisation, peak state and the caller's share; for operators also lanes, tenants, nodes and missing nodes."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
-    pool = services.membership.pools.get(name)
-    if pool is None:
-        raise not_found("pool")
+    pool = existing(services.membership.pools.get(name), "pool")
     load = await pool_load(services, pool.id)
     if load is None:
         raise unavailable(f"the leader of pool {name} can't be asked right now; try again")

@@ -13,11 +13,11 @@ from starlette.responses import StreamingResponse
 
 from rota.api.answers import progress_of
 from rota.api.described import PLAIN_TEXT, TRUTH, WHEN, Media, Parameter, described, one_of, read_query, whole
-from rota.api.requests import task_id, truth_of, when_of, whole_number
+from rota.api.requests import existing, task_id, truth_of, when_of, whole_number
 from rota.api.services import Services, authorise
 from rota.model.answers.fields import only
 from rota.model.answers.tasks import LogLine
-from rota.model.errors import Fault, Problem, invalid, not_found
+from rota.model.errors import Fault, Problem, invalid
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
 from rota.store import reading
@@ -75,10 +75,7 @@ async def get_log(request: Request, task: str) -> Response:
 
 async def _latest(services: Services, caller: Caller, number: int) -> int:
     async with services.database.tenant(caller.tenant_id) as connection:
-        latest = await reading.latest_attempt(connection, number, caller.tenant_id)
-    if latest is None:
-        raise not_found()
-    return latest
+        return existing(await reading.latest_attempt(connection, number, caller.tenant_id))
 
 
 async def _page(services: Services, caller: Caller, wanted: LogQuery, after: int) -> LogPage:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -11,21 +10,18 @@ from msgspec import UNSET, UnsetType
 
 from rota.api.answers import answer, filled
 from rota.api.audited import audit, pause_named
-from rota.api.described import described, read_query
-from rota.api.requests import read_json
+from rota.api.described import described
+from rota.api.requests import existing, given, read_json
 from rota.api.routes.catalogue import check_name
-from rota.api.services import authorise
+from rota.api.services import authorise, read_all
 from rota.model.answers.catalogue import PoolDocument, PoolList
 from rota.model.catalogue import PoolRule
-from rota.model.errors import FaultList, conflict, invalid, not_found
+from rota.model.errors import FaultList, conflict
 from rota.model.isolation import ISOLATIONS
 from rota.model.tenant import Scope
 from rota.store import catalogue
-from rota.store.database import AnyConnection
 
 router = APIRouter(prefix="/v1/pools", tags=["pools"])
-
-_LIMIT = 64 * 1024
 
 
 class PoolChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,10 +42,7 @@ class PoolRequest(PoolChange, forbid_unknown_fields=True, kw_only=True):
 @described(PoolList)
 async def list_pools(request: Request) -> Response:
     """All pools."""
-    services, _ = await authorise(request, Scope.READ)
-    read_query(request)
-    async with services.database.engine() as connection:
-        pools = await catalogue.read_pools(connection)
+    pools = await read_all(request, Scope.READ, catalogue.read_pools)
     return answer(PoolList(pools=[filled(PoolDocument, pool) for pool in pools]))
 
 
@@ -57,10 +50,7 @@ async def list_pools(request: Request) -> Response:
 @described(PoolDocument)
 async def get_pool(request: Request, name: str) -> Response:
     """One pool, by name."""
-    services, _ = await authorise(request, Scope.READ)
-    read_query(request)
-    async with services.database.engine() as connection:
-        return answer(filled(PoolDocument, await _pool(connection, name)))
+    return answer(filled(PoolDocument, _named(await read_all(request, Scope.READ, catalogue.read_pools), name)))
 
 
 @router.post("", status_code=201)
@@ -68,7 +58,7 @@ async def get_pool(request: Request, name: str) -> Response:
 async def add_pool(request: Request) -> Response:
     """Makes a pool. Workers can join it and tasks name it within a few seconds."""
     services, caller = await authorise(request, Scope.ADMIN)
-    body = await read_json(request, PoolRequest, limit=_LIMIT)
+    body = await read_json(request, PoolRequest)
     faults = FaultList()
     check_name(body.name, faults)
     pool = _changed(PoolRule(0, body.name), body, faults)
@@ -85,9 +75,9 @@ async def add_pool(request: Request) -> Response:
 async def change_pool(request: Request, name: str) -> Response:
     """Changes the rules of a pool."""
     services, caller = await authorise(request, Scope.ADMIN)
-    change = await read_json(request, PoolChange, limit=_LIMIT)
+    change = await read_json(request, PoolChange)
     async with services.database.engine() as connection:
-        pool = _changed(await _pool(connection, name), change, FaultList())
+        pool = _changed(_named(await catalogue.read_pools(connection), name), change, FaultList())
         await catalogue.save_pool(connection, pool)
         await audit(connection, caller, "pool.set", name)
     return answer(filled(PoolDocument, pool))
@@ -113,32 +103,23 @@ async def _pause(request: Request, name: str, *, paused: bool) -> Response:
     return answer(filled(PoolDocument, pool))
 
 
-async def _pool(connection: AnyConnection, name: str) -> PoolRule:
-    found = next((pool for pool in await catalogue.read_pools(connection) if pool.name == name), None)
-    if found is None:
-        raise not_found("pool")
-    return found
+def _named(pools: list[PoolRule], name: str) -> PoolRule:
+    return existing(next((pool for pool in pools if pool.name == name), None), "pool")
 
 
 def _changed(pool: PoolRule, change: PoolChange, faults: FaultList) -> PoolRule:
-    changed: dict[str, Any] = {}
+    changed = given(change)
     for name, least, most in (
         ("peak_percent", 1, 100),
         ("urgent_kept_percent", 0, 90),
         ("running_tasks", 1, 2_000_000_000),
     ):
-        value = getattr(change, name)
-        if value is UNSET:
-            continue
+        value = changed.get(name)
         if value is not None and not least <= value <= most:
             faults.add(name, "out-of-range", f"{value} is not from {least} to {most:,}")
-        changed[name] = value
-    if change.elastic is not UNSET:
-        changed["elastic"] = change.elastic
     if change.isolations is not UNSET:
         if not change.isolations or not set(change.isolations) <= set(ISOLATIONS):
             faults.add("isolations", "out-of-range", f"isolations are some of {', '.join(ISOLATIONS)}")
         changed["isolations"] = tuple(dict.fromkeys(change.isolations))
-    if faults.faults:
-        raise invalid(faults.faults)
+    faults.check()
     return replace(pool, **changed)

@@ -11,17 +11,15 @@ from msgspec import UNSET, UnsetType
 from rota.api.answers import answer
 from rota.api.audited import audit
 from rota.api.described import described, read_query
-from rota.api.requests import read_json
+from rota.api.requests import given, read_json
 from rota.api.services import authorise
 from rota.model.answers.catalogue import RetentionDocument
 from rota.model.catalogue import MOST_DAYS
-from rota.model.errors import FaultList, invalid
+from rota.model.errors import FaultList
 from rota.model.tenant import Scope
 from rota.store import retention
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"])
-
-_LIMIT = 64 * 1024
 
 
 class RetentionChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -48,16 +46,15 @@ async def get_retention(request: Request) -> Response:
 async def change_retention(request: Request) -> Response:
     """Changes how many days they are kept."""
     services, caller = await authorise(request, Scope.ADMIN)
-    change = await read_json(request, RetentionChange, limit=_LIMIT)
-    given = {name: days for name, days in msgspec.structs.asdict(change).items() if days is not UNSET}
+    change = await read_json(request, RetentionChange)
+    changed = given(change)
     faults = FaultList()
-    for name, days in given.items():
+    for name, days in changed.items():
         if days is not None and not 1 <= days <= MOST_DAYS:
             faults.add(name, "out-of-range", f"from 1 to {MOST_DAYS} days, or null for ever; not {days}")
-    if faults.faults:
-        raise invalid(faults.faults)
+    faults.check()
     async with services.database.engine() as connection:
-        kept = replace(await retention.read_retention(connection), **given)
+        kept = replace(await retention.read_retention(connection), **changed)
         await retention.save_retention(connection, kept)
-        await audit(connection, caller, "retention.change", ",".join(sorted(given)))
+        await audit(connection, caller, "retention.change", ",".join(sorted(changed)))
     return answer(RetentionDocument(**asdict(kept)))

@@ -14,8 +14,9 @@ from msgspec import UNSET
 from rota.admit.admission import artifacts_of
 from rota.admit.artifacts import hold_artifacts
 from rota.api.answers import answer, instant, occurrence_of, schedule_of
+from rota.api.audited import audit, audit_own
 from rota.api.described import IF_MATCH, LIMIT, TEXT, Parameter, described, read_query, whole
-from rota.api.requests import if_match, limit_of, read_json, whole_number
+from rota.api.requests import existing, if_match, limit_of, read_json, whole_number
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.answers.schedules import (
     Backfilled,
@@ -33,7 +34,7 @@ from rota.model.schedule.schedule import Rule, RuleKind, Schedule
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
 from rota.observe.graph_view import counted, whole_status
-from rota.store import schedules, tenants
+from rota.store import schedules
 from rota.store.database import AnyConnection
 from rota.store.graphs import latest_states
 from rota.store.schedules import Occurrence
@@ -46,7 +47,6 @@ router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 
 MOST_OF_A_TENANT = 10_000
 MOST_LOOKED_AT = 20_000  # tasks whose states are read for a page of the history
-_SMALL_BODY = 64 * 1024
 _FORGOTTEN_AT_ONCE = 5_000
 _FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -70,8 +70,7 @@ async def add_schedule(request: Request) -> Response:
     )
     now = services.facts.now()
     wanted = applied(body, blank, now=now, new=True, faults=faults)
-    if faults.faults:
-        raise invalid(faults.faults[:100])
+    faults.check(most=100)
     artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
     # With the engine's rights, because a tenant's role must not lock artifacts.
     async with services.database.engine() as connection, connection.transaction():
@@ -84,7 +83,7 @@ async def add_schedule(request: Request) -> Response:
     if made is None:
         detail = f"there is a schedule {wanted.name} already; rota schedule edit changes it, or choose another name"
         raise conflict("name-taken", detail)
-    await _audit(services, caller, "schedule.add", made.name)
+    await audit_own(services, caller, "schedule.add", made.name)
     services.ticker.changed()
     return _answer(made, 201)
 
@@ -133,13 +132,11 @@ async def edit_schedule(request: Request, name: str) -> Response:
     if body.task is not UNSET or body.tasks is not UNSET:
         faults = FaultList()
         wanted = applied(body, before, now=services.facts.now(), new=False, faults=faults)
-        if faults.faults:
-            raise invalid(faults.faults[:100])
+        faults.check(most=100)
         artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
-    async with _locked(services, caller, name) as locked:
+    async with _locked(services, caller, name, "edit") as locked:
         owner_edits.check_version(locked.schedule, version)
         changed = await owner_edits.edit(locked.connection, locked.schedule, body, locked.now, artifacts)
-    await _audit(services, caller, "schedule.edit", name)
     services.ticker.changed()
     return _answer(changed)
 
@@ -149,9 +146,8 @@ async def edit_schedule(request: Request, name: str) -> Response:
 async def remove_schedule(request: Request, name: str) -> Response:
     """Removes a schedule and its history. Its tasks stay, and go on."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _locked(services, caller, name) as locked:
+    async with _locked(services, caller, name, "remove") as locked:
         await schedules.delete_schedule(locked.connection, locked.schedule)
-    await _audit(services, caller, "schedule.remove", name)
     async with services.database.engine() as connection:
         while await schedules.delete_history(connection, locked.schedule.id, limit=_FORGOTTEN_AT_ONCE):
             continue
@@ -163,9 +159,8 @@ async def remove_schedule(request: Request, name: str) -> Response:
 async def pause_schedule(request: Request, name: str) -> Response:
     """Pauses a schedule. Instants that pass until it is resumed are skipped."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _locked(services, caller, name) as locked:
+    async with _locked(services, caller, name, "pause") as locked:
         changed = await owner_edits.pause(locked.connection, locked.schedule)
-    await _audit(services, caller, "schedule.pause", name)
     return _answer(changed)
 
 
@@ -174,9 +169,8 @@ async def pause_schedule(request: Request, name: str) -> Response:
 async def resume_schedule(request: Request, name: str) -> Response:
     """Resumes a schedule with its next instant."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _locked(services, caller, name) as locked:
+    async with _locked(services, caller, name, "resume") as locked:
         changed = await owner_edits.resume(locked.connection, locked.schedule, locked.now)
-    await _audit(services, caller, "schedule.resume", name)
     services.ticker.changed()
     return _answer(changed)
 
@@ -186,9 +180,8 @@ async def resume_schedule(request: Request, name: str) -> Response:
 async def skip_next_run(request: Request, name: str) -> Response:
     """Skips the next instant; the skip is in the history."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _locked(services, caller, name) as locked:
+    async with _locked(services, caller, name, "skip-next") as locked:
         changed = await owner_edits.skip_next(locked.connection, locked.schedule, caller.user)
-    await _audit(services, caller, "schedule.skip-next", name)
     return _answer(changed)
 
 
@@ -197,10 +190,9 @@ async def skip_next_run(request: Request, name: str) -> Response:
 async def run_schedule(request: Request, name: str) -> Response:
     """Starts a run now, besides those of the rule. The overlap policy may skip it: 200 with the reason."""
     services, caller = await authorise(request, Scope.WRITE)
-    async with _locked(services, caller, name) as locked:
+    async with _locked(services, caller, name, "run") as locked:
         occurrence, made = await owner_edits.run_now(locked.connection, services.runs, locked.schedule, locked.now)
     _told(services, made)
-    await _audit(services, caller, "schedule.run", name)
     return answer(occurrence_of(occurrence), 201 if occurrence.tasks is not None else 200)
 
 
@@ -209,9 +201,9 @@ async def run_schedule(request: Request, name: str) -> Response:
 async def backfill_schedule(request: Request, name: str) -> Response:
     """Starts runs for all past instants from `from` to before `to` that had none."""
     services, caller = await authorise(request, Scope.WRITE)
-    body = await read_json(request, BackfillRequest, limit=_SMALL_BODY)
+    body = await read_json(request, BackfillRequest)
     faults = FaultList()
-    async with _locked(services, caller, name) as locked:
+    async with _locked(services, caller, name, "backfill") as locked:
         zone = locked.schedule.rule.zone
         start, end = given_instant("from", body.from_, zone, faults), given_instant("to", body.to, zone, faults)
         if start is not None and end is not None and not start < end:
@@ -222,7 +214,6 @@ async def backfill_schedule(request: Request, name: str) -> Response:
             locked.connection, services.runs, locked.schedule, start=max(start, EARLIEST), end=end, now=locked.now
         )
     _told(services, done.made)
-    await _audit(services, caller, "schedule.backfill", name)
     made = [occurrence_of(one) for one in done.made.occurrences]
     return answer(Backfilled(occurrences=made, already=list(done.already)), 201)
 
@@ -258,9 +249,7 @@ async def list_occurrences(request: Request, name: str) -> Response:
     if before is None:
         raise invalid(faults.faults)
     async with services.database.tenant(caller.tenant_id) as connection:
-        one = await schedules.read_schedule(connection, caller.tenant_id, _checked(name))
-        if one is None:
-            raise not_found("schedule")
+        one = existing(await schedules.read_schedule(connection, caller.tenant_id, _checked(name)), "schedule")
         rows = await schedules.list_occurrences(connection, one.id, before=before, limit=limit + 1)
         states = await latest_states(connection, _looked_at(rows[:limit]), caller.tenant_id)
     more = instant(rows[limit - 1].instant) if len(rows) > limit else None
@@ -294,24 +283,23 @@ class _Locked:
 
 
 @asynccontextmanager
-async def _locked(services: Services, caller: Caller, name: str) -> AsyncIterator[_Locked]:
-    """The schedule, locked until the block ends; with the engine's rights, because no tenant may copy runs."""
+async def _locked(services: Services, caller: Caller, name: str, action: str) -> AsyncIterator[_Locked]:
+    """The schedule, locked until the block ends; with the engine's rights, because no tenant may copy runs.
+
+    The action is audited in the same transaction.
+    """
     _checked(name)
     async with services.database.engine() as connection:
         async with connection.transaction():
-            one = await schedules.read_schedule(connection, caller.tenant_id, name, lock=True)
-            if one is None:
-                raise not_found("schedule")
+            one = existing(await schedules.read_schedule(connection, caller.tenant_id, name, lock=True), "schedule")
             yield _Locked(connection, one, await schedules.transaction_time(connection))
+            await audit(connection, caller, f"schedule.{action}", f"{caller.tenant}/{name}")
 
 
 async def _read(services: Services, caller: Caller, name: str) -> Schedule:
     _checked(name)
     async with services.database.tenant(caller.tenant_id) as connection:
-        one = await schedules.read_schedule(connection, caller.tenant_id, name)
-    if one is None:
-        raise not_found("schedule")
-    return one
+        return existing(await schedules.read_schedule(connection, caller.tenant_id, name), "schedule")
 
 
 def _checked(name: str) -> str:
@@ -341,13 +329,6 @@ def _told(services: Services, made: Made) -> None:
     services.runs.announce(made)
     for cancelled in made.cancelled:
         tell_cancelled(services.leadership, services.waiting, cancelled)
-
-
-async def _audit(services: Services, caller: Caller, action: str, name: str) -> None:
-    async with services.database.engine() as connection:
-        await tenants.audit(
-            connection, tenant=caller.tenant_id, user=caller.user, action=action, target=f"{caller.tenant}/{name}"
-        )
 
 
 def _ahead(one: Schedule, amount: int) -> list[datetime]:

@@ -12,6 +12,7 @@ import structlog
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, filled
+from rota.api.audited import audit, audit_own
 from rota.api.described import described, read_query
 from rota.api.requests import read_json
 from rota.api.services import Services, authorise
@@ -19,7 +20,7 @@ from rota.model.answers.secrets import MasterKeyUse, NotRotated, Rotation, Secre
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
 from rota.model.tenant import Scope
-from rota.store import secrets, tenants
+from rota.store import secrets
 from rota.store.envelope import CantOpen, Keyring, SecretName, rewrap, seal
 
 log = structlog.get_logger()
@@ -54,10 +55,7 @@ async def set_secret(request: Request, name: str) -> Response:
         if len(known) >= MOST_OF_A_TENANT and name not in {row.name for row in known}:
             raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} secrets")])
         row = await secrets.save_secret(connection, secret_name, sealed, caller.user)
-    async with services.database.engine() as connection:
-        await tenants.audit(
-            connection, tenant=caller.tenant_id, user=caller.user, action="secret.set", target=f"{caller.tenant}/{name}"
-        )
+    await audit_own(services, caller, "secret.set", name)
     return answer(filled(SecretDocument, row), 201 if row.version == 1 else 200)
 
 
@@ -85,14 +83,7 @@ async def remove_secret(request: Request, name: str) -> Response:
         gone = await secrets.remove_secret(connection, SecretName(caller.tenant_id, name))
     if not gone:
         raise not_found("secret")
-    async with services.database.engine() as connection:
-        await tenants.audit(
-            connection,
-            tenant=caller.tenant_id,
-            user=caller.user,
-            action="secret.remove",
-            target=f"{caller.tenant}/{name}",
-        )
+    await audit_own(services, caller, "secret.remove", name)
     return Response(status_code=204)
 
 
@@ -106,9 +97,7 @@ async def rotate_master_key(request: Request) -> Response:
     rewrapped, failed = await _rewrap_all(services, keyring)
     async with services.database.engine() as connection:
         counts = await secrets.count_by_key(connection)
-        await tenants.audit(
-            connection, tenant=caller.tenant_id, user=caller.user, action="secret.rotate", target=keyring.first.id
-        )
+        await audit(connection, caller, "secret.rotate", keyring.first.id)
     known = [key.id for key in keyring.keys]
     return answer(
         Rotation(

@@ -8,8 +8,9 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, filled
+from rota.api.audited import audit_own
 from rota.api.described import CURSOR, LIMIT, described, read_query
-from rota.api.requests import limit_of, read_json, task_id
+from rota.api.requests import existing, limit_of, read_json, task_id
 from rota.api.services import Services, authorise
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.webhooks import (
@@ -19,12 +20,12 @@ from rota.model.answers.webhooks import (
     WebhookDocument,
     WebhookList,
 )
-from rota.model.errors import Fault, FaultList, Problem, invalid, not_found
+from rota.model.errors import Fault, FaultList, invalid, not_found
 from rota.model.event import EventFilter, EventType
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Scope
 from rota.model.webhook import SALT_BYTES, Webhook, shown_key, signing_key
 from rota.observe.notify.targets import ForbiddenTarget, Unresolved, judge, resolve
-from rota.store import tenants, webhooks
+from rota.store import webhooks
 from rota.store.reading import NEWEST
 from rota.store.webhooks import Delivery
 
@@ -32,7 +33,6 @@ router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 
 MOST_OF_A_TENANT = 100
 MOST_TEXT = 200
-_BODY_LIMIT = 64 * 1024
 
 
 class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -53,7 +53,7 @@ async def add_webhook(request: Request) -> Response:
     Webhooks); it is not shown again.
     """
     services, caller = await authorise(request, Scope.WRITE)
-    asked = await read_json(request, WebhookRequest, limit=_BODY_LIMIT)
+    asked = await read_json(request, WebhookRequest)
     wanted = _wanted(asked)
     await _check_target(services, asked.url)
     salt = randomness.token_bytes(SALT_BYTES)
@@ -61,7 +61,7 @@ async def add_webhook(request: Request) -> Response:
         if len(await webhooks.list_webhooks(connection, caller.tenant_id)) >= MOST_OF_A_TENANT:
             raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} webhooks")])
         made = await webhooks.add_webhook(connection, caller.tenant_id, asked.url, wanted, salt=salt, user=caller.user)
-    await _audit(services, caller, "webhook.add", made.id)
+    await audit_own(services, caller, "webhook.add", made.id)
     secret = shown_key(signing_key(services.cluster.secret, salt))
     return answer(_webhook(made, secret), 201)
 
@@ -82,11 +82,11 @@ async def list_webhooks(request: Request) -> Response:
 async def remove_webhook(request: Request, webhook: str) -> Response:
     """Removes a webhook and its deliveries."""
     services, caller = await authorise(request, Scope.WRITE)
-    number = _number(webhook)
+    number = task_id(webhook, "webhook")
     async with services.database.tenant(caller.tenant_id) as connection:
         if not await webhooks.remove_webhook(connection, caller.tenant_id, number):
             raise not_found("webhook")
-    await _audit(services, caller, "webhook.remove", number)
+    await audit_own(services, caller, "webhook.remove", number)
     return Response(status_code=204)
 
 
@@ -95,14 +95,12 @@ async def remove_webhook(request: Request, webhook: str) -> Response:
 async def resume_webhook(request: Request, webhook: str) -> Response:
     """Sends events again, from now on, to a webhook that was stopped because its receiver answered 410."""
     services, caller = await authorise(request, Scope.WRITE)
-    number = _number(webhook)
+    number = task_id(webhook, "webhook")
     async with services.database.tenant(caller.tenant_id) as connection:
         if not await webhooks.resume_webhook(connection, caller.tenant_id, number):
             raise not_found("webhook")
         found = await webhooks.find_webhook(connection, caller.tenant_id, number)
-    if found is None:
-        raise not_found("webhook")
-    return answer(_webhook(found))
+    return answer(_webhook(existing(found, "webhook")))
 
 
 @router.get("/{webhook}/deliveries")
@@ -111,11 +109,10 @@ async def list_deliveries(request: Request, webhook: str) -> Response:
     """Sent and waiting messages, newest first. They are kept for thirty days."""
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
-    number, limit = _number(webhook), limit_of(query)
+    number, limit = task_id(webhook, "webhook"), limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
     async with services.database.tenant(caller.tenant_id) as connection:
-        if await webhooks.find_webhook(connection, caller.tenant_id, number) is None:
-            raise not_found("webhook")
+        existing(await webhooks.find_webhook(connection, caller.tenant_id, number), "webhook")
         found = await webhooks.list_deliveries(connection, number, before=before, limit=limit + 1)
     following = services.cursors.make(found[limit - 1].id) if len(found) > limit else None
     return answer(DeliveryPage(deliveries=[_delivery(one) for one in found[:limit]], next=following))
@@ -126,21 +123,13 @@ async def list_deliveries(request: Request, webhook: str) -> Response:
 async def redeliver(request: Request, webhook: str, delivery: str) -> Response:
     """Sends a message again now, with the same id."""
     services, caller = await authorise(request, Scope.WRITE)
-    number, which = _number(webhook), _number(delivery, "delivery")
+    number, which = task_id(webhook, "webhook"), task_id(delivery, "delivery")
     async with services.database.tenant(caller.tenant_id) as connection:
-        if await webhooks.find_webhook(connection, caller.tenant_id, number) is None:
-            raise not_found("webhook")
+        existing(await webhooks.find_webhook(connection, caller.tenant_id, number), "webhook")
         if not await webhooks.redeliver(connection, number, which):
             raise not_found("delivery")
     services.notifier.poll_now()
     return answer(Redelivered(id=which, state="waiting"))
-
-
-def _number(text: str, what: str = "webhook") -> int:
-    try:
-        return task_id(text)
-    except Problem:
-        raise not_found(what) from None
 
 
 def _wanted(request: WebhookRequest) -> EventFilter:
@@ -157,8 +146,7 @@ def _wanted(request: WebhookRequest) -> EventFilter:
     for field, text in (("schedule", request.schedule), ("name", request.name), *tags):
         if text is not None and (len(text) > MOST_TEXT or "\0" in text):
             faults.add(field, "out-of-range", f"at most {MOST_TEXT} characters, and no NUL")
-    if faults.faults:
-        raise invalid(faults.faults)
+    faults.check()
     return EventFilter(
         types=frozenset(map(EventType, request.events)) if request.events else None,
         task=request.task,
@@ -176,13 +164,6 @@ async def _check_target(services: Services, url: str) -> None:
         raise invalid([Fault("/url", "forbidden-target", str(error))]) from None
     except Unresolved:
         return
-
-
-async def _audit(services: Services, caller: Caller, action: str, number: int) -> None:
-    async with services.database.engine() as connection:
-        await tenants.audit(
-            connection, tenant=caller.tenant_id, user=caller.user, action=action, target=f"{caller.tenant}/{number}"
-        )
 
 
 def _webhook(one: Webhook, secret: str = LEFT_OUT) -> WebhookDocument:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, filled
-from rota.api.content import Content, body_stream, content_response, expected_of
+from rota.api.content import Content, artifact_response, body_stream, content_response, expected_of
 from rota.api.described import BYTES, PARTIAL, TEXT, Parameter, described, one_of, read_query
-from rota.api.requests import read_json
+from rota.api.requests import digits, existing, read_json
 from rota.api.services import Services, authorise
 from rota.model.answers.workers import StoredObject, StoredObjectList
 from rota.model.artifact import Purpose, digest_of, identity, path_fault
@@ -40,16 +40,12 @@ class _Attempt:
 
 async def _attempt(request: Request, task: str, attempt: str) -> _Attempt:
     services, _ = await authorise(request, Scope.WORK)
-    numbers = (task, attempt, request.headers.get("x-rota-boot", ""))
-    if any(not text.isascii() or not text.isdigit() or len(text) > 19 for text in numbers):
-        raise not_found("attempt")
-    number, turn, boot = map(int, numbers)
+    texts = (task, attempt, request.headers.get("x-rota-boot"))
+    number, turn, boot = (existing(digits(text, 19), "attempt") for text in texts)
     if number >= 2**63 or turn >= 2**15 or boot >= 2**63:
         raise not_found("attempt")
     async with services.database.engine() as connection:
-        holder = await rows.find_holder(connection, task=number, attempt=turn, boot=boot)
-    if holder is None:
-        raise not_found("attempt")
+        holder = existing(await rows.find_holder(connection, task=number, attempt=turn, boot=boot), "attempt")
     return _Attempt(services, number, turn, holder)
 
 
@@ -59,15 +55,10 @@ async def download_task_artifact(request: Request, task: str, attempt: str, arti
     """The bytes of an artifact of the task, by its whole digest."""
     running = await _attempt(request, task, attempt)
     read_query(request)
-    digest = digest_of(artifact)
-    if digest is None:
-        raise not_found("artifact")
+    digest = existing(digest_of(artifact), "artifact")
     async with running.services.database.engine() as connection:
         found = await rows.named_artifact(connection, task=running.task, tenant=running.holder.tenant, digest=digest)
-    if found is None:
-        raise not_found("artifact")
-    content = Content(found.object_key, found.sha256, found.size_bytes, found.name)
-    return await content_response(request, running.services.artifacts, content)
+    return await artifact_response(request, running.services.artifacts, existing(found, "artifact"))
 
 
 @router.put("/objects/{purpose}", status_code=201)
@@ -125,15 +116,12 @@ async def download_object(request: Request, task: str, attempt: str, number: str
     """The bytes of an object of the task."""
     running = await _attempt(request, task, attempt)
     read_query(request)
-    if not number.isascii() or not number.isdigit() or len(number) > 18:
-        raise not_found("object")
+    wanted = existing(digits(number), "object")
     async with running.services.database.engine() as connection:
         found = await rows.find_attempt_object(
-            connection, task=running.task, tenant=running.holder.tenant, number=int(number)
+            connection, task=running.task, tenant=running.holder.tenant, number=wanted
         )
-    if found is None:
-        raise not_found("object")
-    stored, key = found
+    stored, key = existing(found, "object")
     content = Content(key, stored.sha256, stored.size_bytes, stored.name, advice="")
     return await content_response(request, running.services.artifacts, content)
 
@@ -157,9 +145,10 @@ async def record_stage(request: Request, task: str, attempt: str) -> Response:
 
 def _numbers(text: str) -> list[int]:
     words = text.split(",") if text else []
-    if len(words) > _MOST_DAMAGED or not all(one.isascii() and one.isdigit() and len(one) <= 18 for one in words):
+    numbers = [number for word in words if (number := digits(word)) is not None]
+    if len(words) > _MOST_DAMAGED or len(numbers) < len(words):
         raise invalid([Fault("/damaged", "out-of-range", f"up to {_MOST_DAMAGED} numbers of objects, with commas")])
-    return [int(one) for one in words]
+    return numbers
 
 
 def _purpose(text: str) -> Purpose:
