@@ -226,9 +226,14 @@ def summary_of(row: asyncpg.Record) -> TaskSummary:
     )
 
 
+def counts_of(row: asyncpg.Record) -> dict[State, int]:
+    """How many tasks of an array or a graph are in each state."""
+    return {State(state): count for state, count in zip(row["states"] or (), row["counts"] or (), strict=True)}
+
+
 def array_of(row: asyncpg.Record) -> TaskSummary:
     """An array in a list of tasks: one entry, with its tasks counted."""
-    counts = {State(state): count for state, count in zip(row["states"] or (), row["counts"] or (), strict=True)}
+    counts = counts_of(row)
     status = whole_status(counts)
     return only(
         TaskSummary,

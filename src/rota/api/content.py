@@ -21,6 +21,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Send
 
 from rota.admit.artifacts import UPLOAD_AGAIN, Artifacts, Damaged, Expected
+from rota.api.requests import timed_out, unsupported
 from rota.model.artifact import digest_of, identity
 from rota.model.errors import Fault, Problem, invalid
 from rota.store.artifacts import ArtifactRow
@@ -43,14 +44,9 @@ async def body_stream(request: Request) -> AsyncIterator[bytes]:
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise Problem(
-                "request-timeout",
-                status=408,
-                title="Too slow",
-                detail=f"no part of the body arrived for {STALL_SECONDS:g} s",
-            ) from None
+            raise timed_out("Too slow", f"no part of the body arrived for {STALL_SECONDS:g} s") from None
         except ClientDisconnect:
-            raise Problem("request-timeout", status=408, title="Cut short", detail="the body ended early") from None
+            raise timed_out("Cut short", "the body ended early") from None
         if piece:
             yield piece
 
@@ -59,12 +55,8 @@ def expected_of(request: Request) -> Expected:
     """The size and digest in the headers: `Content-Length`, and `X-Rota-Sha256` or `Content-Digest`."""
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding != "identity":
-        raise Problem(
-            "unsupported-media-type",
-            status=415,
-            title="Unsupported encoding",
-            detail=f"content-encoding {encoding[:40]!r} is not taken here; send the bytes as they are",
-        )
+        why = f"content-encoding {encoding[:40]!r} is not taken here; send the bytes as they are"
+        raise unsupported("Unsupported encoding", why)
     length = request.headers.get("content-length", "")
     return Expected(_digest_of(request), int(length) if length.isascii() and length.isdigit() else None)
 

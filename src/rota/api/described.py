@@ -63,6 +63,10 @@ SINCE = Parameter("since", WHEN, "Submitted since: a duration before now, or a t
 UNTIL = Parameter("until", WHEN, "Submitted before: a duration before now, or a time with its offset.")
 TENANT = Parameter("tenant", TEXT, "Of another tenant; for administrators.")
 
+TASK_FILTERS = (NAME, TAG, SCHEDULE, GRAPH)
+SUBMITTED = (USER, SINCE, UNTIL)
+PAGE = (LIMIT, CURSOR)
+
 IF_MATCH = Parameter("If-Match", TEXT, "The version that was read; or `version` in the body.", "header")
 IDEMPOTENCY_KEY = Parameter("Idempotency-Key", TEXT, "The same key again submits nothing again.", "header")
 

@@ -98,14 +98,7 @@ async def _ask_leader(services: Services, pool: int, path: str, kind: type[T], b
     leader = services.membership.leaders.get(pool)
     if leader is None or leader.holder == services.membership.holder:
         return None  # no leader, or this node is becoming the leader
-    headers = {"authorization": f"Bearer {services.cluster.secret}", "content-type": "application/json"}
-    try:
-        async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False, verify=tls.trusted()) as client:
-            answered = await client.post(leader.url + path, headers=headers, content=body)
-        answered.raise_for_status()
-        return msgspec.json.decode(answered.content, type=kind)
-    except (httpx.HTTPError, msgspec.DecodeError):
-        return None
+    return await _call(services, "POST", leader.url + path, kind, body)
 
 
 async def _ask(services: Services, path: str, kind: type[T]) -> tuple[list[T], bool]:
@@ -113,15 +106,17 @@ async def _ask(services: Services, path: str, kind: type[T]) -> tuple[list[T], b
     others = {
         leader.url for leader in services.membership.leaders.values() if leader.holder != services.membership.holder
     }
-    answers: list[T] = []
-    complete = True
-    headers = {"authorization": f"Bearer {services.cluster.secret}"}
-    for url in sorted(others):
-        try:
-            async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False, verify=tls.trusted()) as client:
-                answered = await client.get(url + path, headers=headers)
-            answered.raise_for_status()
-            answers.append(msgspec.json.decode(answered.content, type=kind))
-        except (httpx.HTTPError, msgspec.DecodeError):
-            complete = False
-    return answers, complete
+    answers = [await _call(services, "GET", url + path, kind) for url in sorted(others)]
+    return [answer for answer in answers if answer is not None], None not in answers
+
+
+async def _call(services: Services, method: str, url: str, kind: type[T], body: bytes | None = None) -> T | None:
+    """The answer of another server node; None if it is unreachable."""
+    headers = {"authorization": f"Bearer {services.cluster.secret}", "content-type": "application/json"}
+    try:
+        async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False, verify=tls.trusted()) as client:
+            answered = await client.request(method, url, headers=headers, content=body)
+        answered.raise_for_status()
+        return msgspec.json.decode(answered.content, type=kind)
+    except (httpx.HTTPError, msgspec.DecodeError):
+        return None

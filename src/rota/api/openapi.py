@@ -112,7 +112,7 @@ def _schemas(routes: list[Route]) -> tuple[Callable[[Any], Schema], dict[str, Sc
         answers += [description.answer, *(content for content, _ in description.also.values())]
     references: dict[Any, Schema] = {}
     components: dict[str, Schema] = {}
-    for kinds, finish in ((bodies, _unchanged), (_structures(answers), _as_answer)):
+    for kinds, finish in ((bodies, lambda part: part), (_structures(answers), _as_answer)):
         schemas_, parts = msgspec.json.schema_components(kinds, ref_template=_REFERENCE + "{name}")
         references |= dict(zip(kinds, map(_named, schemas_), strict=True))
         for name, part in parts.items():
@@ -155,10 +155,6 @@ def _named(schema: Any) -> Any:
             for name, value in schema.items()
         }
     return [_named(part) for part in schema] if isinstance(schema, list) else schema
-
-
-def _unchanged(schema: Schema) -> Schema:
-    return schema
 
 
 def _as_answer(schema: Schema) -> Schema:

@@ -33,14 +33,18 @@ T = TypeVar("T", bound=msgspec.Struct)
 Found = TypeVar("Found")
 
 
-def forbidden(scope: Scope) -> Problem:
-    return Problem("forbidden", status=403, title="Forbidden", detail=f"this token lacks the scope {scope.value}")
-
-
 def check_scope(caller: Caller, scope: Scope) -> Caller:
     if not caller.may(scope):
-        raise forbidden(scope)
+        raise Problem("forbidden", status=403, title="Forbidden", detail=f"this token lacks the scope {scope.value}")
     return caller
+
+
+def unsupported(title: str, detail: str) -> Problem:
+    return Problem("unsupported-media-type", status=415, title=title, detail=detail)
+
+
+def timed_out(title: str, detail: str) -> Problem:
+    return Problem("request-timeout", status=408, title=title, detail=detail)
 
 
 async def read_body(request: Request, *, limit: int) -> bytes:
@@ -48,12 +52,7 @@ async def read_body(request: Request, *, limit: int) -> bytes:
     _check_content_type(request)
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):
-        raise Problem(
-            "unsupported-media-type",
-            status=415,
-            title="Unsupported encoding",
-            detail=f"content-encoding {encoding[:40]!r} is unknown; send gzip or none",
-        )
+        raise unsupported("Unsupported encoding", f"content-encoding {encoding[:40]!r} is unknown; send gzip or none")
     declared = request.headers.get("content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
@@ -67,14 +66,9 @@ async def read_body(request: Request, *, limit: int) -> bytes:
                     raise _too_large(limit)
                 parts.append(part)
     except TimeoutError:
-        raise Problem(
-            "request-timeout",
-            status=408,
-            title="Too slow",
-            detail=f"the body did not arrive within {BODY_SECONDS:g} s",
-        ) from None
+        raise timed_out("Too slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
     except ClientDisconnect:
-        raise Problem("request-timeout", status=408, title="Cut short", detail="the body ended early") from None
+        raise timed_out("Cut short", "the body ended early") from None
     body = b"".join(parts)
     return _inflate(body, limit) if encoding == "gzip" else body
 
@@ -82,12 +76,7 @@ async def read_body(request: Request, *, limit: int) -> bytes:
 def _check_content_type(request: Request) -> None:
     media = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if media != "application/json":
-        raise Problem(
-            "unsupported-media-type",
-            status=415,
-            title="Unsupported media type",
-            detail=f"content-type is {media[:60]!r}; send application/json",
-        )
+        raise unsupported("Unsupported media type", f"content-type is {media[:60]!r}; send application/json")
 
 
 def _inflate(body: bytes, limit: int) -> bytes:
@@ -232,7 +221,10 @@ class Cursors:
     def __init__(self, secret: str) -> None:
         self._key = hashlib.sha256(f"cursor:{secret}".encode()).digest()
 
-    def make(self, before: int) -> str:
+    def make(self, before: int | None) -> str | None:
+        """None if there is no next page."""
+        if before is None:
+            return None
         number = before.to_bytes(8, "big")
         return base64.urlsafe_b64encode(number + self._sign(number)).decode().rstrip("=")
 

@@ -163,11 +163,11 @@ async def add_token(request: Request) -> Response:
             faults.add("tenant", "unknown-tenant", f"there is no tenant {body.tenant[:40]!r}")
         if faults.faults or found is None:
             raise invalid(faults.faults)
-        key = make_token()
+        token = make_token()
         number = await tenants.add_token(
             connection,
-            public_id=key.public_id,
-            secret_hash=key.secret_hash,
+            public_id=token.public_id,
+            secret_hash=token.secret_hash,
             tenant_id=found.id,
             user=body.user,
             role=Role(body.role),
@@ -176,8 +176,8 @@ async def add_token(request: Request) -> Response:
         await audit(connection, caller, "token.add", f"{body.tenant}/{body.user}")
     made = NewToken(
         id=number,
-        token=key.text,
-        public_id=key.public_id,
+        token=token.text,
+        public_id=token.public_id,
         tenant=body.tenant,
         user=body.user,
         role=body.role,

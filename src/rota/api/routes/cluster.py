@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
 from rota.admit.limits import allowance_of
-from rota.api.answers import answer, node_of, plan_of
+from rota.api.answers import answer, filled, node_of, plan_of
 from rota.api.audited import audit
 from rota.api.described import TRUTH, Parameter, described, read_query
 from rota.api.leaders import all_loads, tell_to_reload
@@ -186,13 +186,4 @@ async def list_servers(request: Request) -> Response:
     async with services.database.engine() as connection:
         lately = 4 * services.settings.timings.heartbeat_seconds
         servers = await nodes.read_servers(connection, seen_within_seconds=lately)
-    return answer(
-        ServerList(
-            servers=[
-                ServerDocument(
-                    name=row.name, url=row.url, version=row.version, seen_at=row.seen_at, leads=list(row.leads)
-                )
-                for row in servers
-            ]
-        )
-    )
+    return answer(ServerList(servers=[filled(ServerDocument, row) for row in servers]))

@@ -10,21 +10,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, attempt_of, filled, raw_json
-from rota.api.described import (
-    CURSOR,
-    GRAPH,
-    LIMIT,
-    NAME,
-    SCHEDULE,
-    TAG,
-    TENANT,
-    TEXT,
-    WHEN,
-    Parameter,
-    described,
-    one_of,
-    read_query,
-)
+from rota.api.described import PAGE, TASK_FILTERS, TENANT, TEXT, WHEN, Parameter, described, one_of, read_query
 from rota.api.requests import existing, limit_of, number_of, read_json, task_id, time_of
 from rota.api.routes.tasks import rerun, tag_of, task_answer, tenant_named
 from rota.api.services import Services, authorise
@@ -88,17 +74,13 @@ class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
 @described(
     DeadLetterPage,
     query=(
-        NAME,
-        TAG,
-        SCHEDULE,
-        GRAPH,
+        *TASK_FILTERS,
         Parameter("reason", TEXT, "With this text anywhere in the reason."),
         Parameter("over", one_of(*_OVER), "Over this limit."),
         Parameter("since", WHEN, "Dead since: a duration before now, or a time with its offset."),
         Parameter("until", WHEN, "Dead before: a duration before now, or a time with its offset."),
         TENANT,
-        LIMIT,
-        CURSOR,
+        *PAGE,
     ),
 )
 async def list_dead_letters(request: Request) -> Response:
@@ -116,8 +98,7 @@ async def list_dead_letters(request: Request) -> Response:
     async with services.database.tenant(tenant) as connection:
         wanted = await _filter(connection, tenant, where, "")
         page = await dead_letters.list_dead(connection, tenant, wanted, before=before, limit=limit)
-    following = None if page.next is None else services.cursors.make(page.next)
-    return answer(DeadLetterPage(tasks=[_letter(row) for row in page.rows], next=following))
+    return answer(DeadLetterPage(tasks=[_letter(row) for row in page.rows], next=services.cursors.make(page.next)))
 
 
 @router.get("/{task}")

@@ -11,21 +11,8 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
 from rota.admit.judge.graphs import tasks_of
-from rota.api.answers import answer, filled, parents_by_rule
-from rota.api.described import (
-    CURSOR,
-    IDEMPOTENCY_KEY,
-    LIMIT,
-    NAME,
-    SCHEDULE,
-    SINCE,
-    TEXT,
-    UNTIL,
-    USER,
-    Parameter,
-    described,
-    read_query,
-)
+from rota.api.answers import answer, counts_of, filled, parents_by_rule
+from rota.api.described import IDEMPOTENCY_KEY, NAME, PAGE, SCHEDULE, SUBMITTED, TEXT, Parameter, described, read_query
 from rota.api.requests import existing, limit_of, read_body, task_id, text_of, when_of
 from rota.api.routes.pauses import HoldRequest, hold, read_reason, release
 from rota.api.routes.tasks import cancel_many
@@ -96,7 +83,7 @@ async def submit_graph(request: Request) -> Response:
 
 
 @router.get("")
-@described(GraphPage, query=(NAME, SCHEDULE, USER, SINCE, UNTIL, LIMIT, CURSOR))
+@described(GraphPage, query=(NAME, SCHEDULE, *SUBMITTED, *PAGE))
 async def list_graphs(request: Request) -> Response:
     """The graphs and arrays of the tenant, newest first, with their tasks counted.
 
@@ -116,13 +103,12 @@ async def list_graphs(request: Request) -> Response:
             until=when_of(query, "until"),
         )
         page = await graphs.list_graphs(connection, caller.tenant_id, wanted, before=before, limit=limit)
-    following = None if page.next is None else services.cursors.make(page.next)
-    return answer(GraphPage(graphs=[_listed(row) for row in page.rows], next=following))
-
-
-def _listed(row: asyncpg.Record) -> GraphSummary:
-    counts = {State(state): count for state, count in zip(row["states"] or (), row["counts"] or (), strict=True)}
-    return _summary(row, counts, row["ended_at"])
+    return answer(
+        GraphPage(
+            graphs=[_summary(row, counts_of(row), row["ended_at"]) for row in page.rows],
+            next=services.cursors.make(page.next),
+        )
+    )
 
 
 def _summary(row: asyncpg.Record, counts: dict[State, int], latest_end: datetime | None) -> GraphSummary:

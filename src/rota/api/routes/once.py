@@ -144,8 +144,7 @@ async def do_once_for_task(request: Request) -> Response:
         if ask.action == "done":
             found = await once.record(connection, tenant, ask.key, claim, result.decode())
         else:
-            who = Claimant(claim, 0, ask.task, ask.attempt)
-            found = await once.claim(connection, tenant, ask.key, who)
+            found = await once.claim(connection, tenant, ask.key, Claimant(claim, 0, ask.task, ask.attempt))
     return answer(_for_the_task(ask, found))
 
 

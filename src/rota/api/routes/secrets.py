@@ -46,7 +46,9 @@ async def set_secret(request: Request, name: str) -> Response:
     """Makes a secret, or gives it a new value, for attempts that start from now on."""
     services, caller = await authorise(request, Scope.WRITE)
     keyring = _keyring(services)
-    _check_name(name)
+    trouble = name_trouble(name)
+    if trouble is not None:
+        raise invalid([Fault("/name", "invalid-name", trouble)])
     value = await _value(request)
     secret_name = SecretName(caller.tenant_id, name)
     sealed = seal(keyring, secret_name, value, randomness.token_bytes)
@@ -148,12 +150,6 @@ def _keyring(services: Services) -> Keyring:
             "(ROTA_SECRETS_KEY_FILE, or rota serve --secrets-key FILE)",
         )
     return services.secret_keys.keyring()
-
-
-def _check_name(name: str) -> None:
-    trouble = name_trouble(name)
-    if trouble is not None:
-        raise invalid([Fault("/name", "invalid-name", trouble)])
 
 
 async def _value(request: Request) -> str:

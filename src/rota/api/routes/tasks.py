@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
 from rota.api.answers import answer, array_of, attempt_of, outcome_of, output_of, summary_of, task_of
-from rota.api.described import (
-    CURSOR,
-    GRAPH,
-    LIMIT,
-    NAME,
-    SCHEDULE,
-    SINCE,
-    TAG,
-    TENANT,
-    TEXT,
-    UNTIL,
-    USER,
-    Parameter,
-    described,
-    one_of,
-    read_query,
-)
+from rota.api.described import PAGE, SUBMITTED, TASK_FILTERS, TENANT, TEXT, Parameter, described, one_of, read_query
 from rota.api.leaders import all_running
 from rota.api.requests import (
     check_scope,
+    existing,
     limit_of,
     number_of,
     read_json,
@@ -40,19 +26,13 @@ from rota.api.requests import (
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, RefusedTask, Retried
-from rota.model.answers.tasks import (
-    AttemptList,
-    EndedTask,
-    TaskDocument,
-    TaskPage,
-    WaitAnswer,
-)
+from rota.model.answers.tasks import AttemptList, EndedTask, TaskDocument, TaskPage, WaitAnswer
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller, Scope
 from rota.store import cancel_and_rerun, graphs, listing, reading
 from rota.store.artifacts import task_outputs
-from rota.store.database import CONNECTION_LOST
+from rota.store.database import CONNECTION_LOST, AnyConnection
 from rota.store.graphs import GraphFilter
 from rota.store.listing import Page, TaskFilter
 from rota.store.reading import NEWEST
@@ -84,20 +64,14 @@ class WaitRequest(msgspec.Struct, forbid_unknown_fields=True):
     query=(
         Parameter("state", TEXT, f"In one of these states, with commas: {', '.join(s.label for s in State)}."),
         Parameter("status", one_of(*Status), "With this status, which is one or several states."),
-        NAME,
-        TAG,
-        SCHEDULE,
-        GRAPH,
+        *TASK_FILTERS,
         Parameter("worker", TEXT, "Running on this node, or ended there."),
-        USER,
-        SINCE,
-        UNTIL,
+        *SUBMITTED,
         TENANT,
         Parameter(
             "fold", one_of("arrays"), "Each array as one entry, unless state, status, tag, graph or worker is given."
         ),
-        LIMIT,
-        CURSOR,
+        *PAGE,
     ),
 )
 async def list_tasks(request: Request) -> Response:
@@ -146,12 +120,7 @@ async def list_tasks(request: Request) -> Response:
     looked = max(page.next or 0, arrays.next or 0)  # as far as both have read
     ids = sorted((number for number in found if number >= looked), reverse=True)
     following = ids[limit - 1] if len(ids) > limit else looked or None
-    return answer(
-        TaskPage(
-            tasks=[found[number] for number in ids[:limit]],
-            next=None if following is None else services.cursors.make(following),
-        )
-    )
+    return answer(TaskPage(tasks=[found[number] for number in ids[:limit]], next=services.cursors.make(following)))
 
 
 def _fold(query: QueryParams) -> bool:
@@ -228,13 +197,16 @@ async def get_task(request: Request, task: str) -> Response:
     return answer(document)
 
 
+async def task_row(connection: AnyConnection, number: int, tenant: int) -> asyncpg.Record:
+    row = await reading.read_task(connection, number, tenant)
+    if row is not None and row["live_state"] is None and row["final_state"] is None:
+        row = await reading.read_task(connection, number, tenant)  # ended between two snapshots
+    return existing(row)
+
+
 async def task_answer(services: Services, caller: Caller, number: int) -> TaskDocument:
     async with services.database.tenant(caller.tenant_id) as connection:
-        row = await reading.read_task(connection, number, caller.tenant_id)
-        if row is not None and row["live_state"] is None and row["final_state"] is None:
-            row = await reading.read_task(connection, number, caller.tenant_id)  # ended between two snapshots
-        if row is None:
-            raise not_found()
+        row = await task_row(connection, number, caller.tenant_id)
         document = task_of(row)
         if row["final_state"] == State.DONE and "outputs" in document.spec:
             stored = await task_outputs(connection, task=number, tenant=caller.tenant_id, attempt=row["final_number"])

@@ -13,12 +13,12 @@ from rota.api.answers import answer, filled, instant
 from rota.api.described import described, read_query
 from rota.api.leaders import explained
 from rota.api.requests import task_id
+from rota.api.routes.tasks import task_row
 from rota.api.services import Services, authorise
 from rota.decide.explain import Explanation
 from rota.model.answers import waiting
 from rota.model.answers.waiting import BlockingTask, TaskExplanation
 from rota.model.clock import from_us
-from rota.model.errors import not_found
 from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
 from rota.store import reading
@@ -37,11 +37,7 @@ async def explain_task(request: Request, task: str) -> Response:
     read_query(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
-        row = await reading.read_task(connection, number, caller.tenant_id)
-        if row is not None and row["live_state"] is None and row["final_state"] is None:
-            row = await reading.read_task(connection, number, caller.tenant_id)  # ended between two snapshots
-        if row is None:
-            raise not_found()
+        row = await task_row(connection, number, caller.tenant_id)
         parents: list[tuple[int, State | None]] = []
         waits = 0
         if row["live_state"] == State.BLOCKED:

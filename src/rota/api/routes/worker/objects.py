@@ -121,8 +121,8 @@ async def download_object(request: Request, task: str, attempt: str, number: str
         found = await rows.find_attempt_object(
             connection, task=running.task, tenant=running.holder.tenant, number=wanted
         )
-    stored, key = existing(found, "object")
-    content = Content(key, stored.sha256, stored.size_bytes, stored.name, advice="")
+    stored, object_key = existing(found, "object")
+    content = Content(object_key, stored.sha256, stored.size_bytes, stored.name, advice="")
     return await content_response(request, running.services.artifacts, content)
 
 
