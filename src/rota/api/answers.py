@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 import asyncpg
@@ -48,10 +50,17 @@ def answer(document: object, status: int = 200) -> Response:
 
 def filled(kind: type[S], source: Any, /, **others: Any) -> S:
     """An answer with the fields of the same names from a row or an object, and with the others as given."""
+    names, read = _reader(kind, tuple(others), isinstance(source, asyncpg.Record))
+    others.update(zip(names, read(source), strict=False))
+    return kind(**others)
+
+
+@cache
+def _reader(kind: type[msgspec.Struct], others: tuple[str, ...], row: bool) -> tuple[list[str], Callable[[Any], Any]]:
+    """The names of the fields that are not among the others, and a function that reads them from a source."""
     names = [name for name in kind.__struct_fields__ if name not in others]
-    if isinstance(source, asyncpg.Record):
-        return kind(**{name: source[name] for name in names}, **others)
-    return kind(**{name: getattr(source, name) for name in names}, **others)
+    read = itemgetter if row else attrgetter
+    return names, read(*names, names[0])  # twice the first: of a single name there would be no tuple
 
 
 def instant(value: datetime | None) -> str | None:

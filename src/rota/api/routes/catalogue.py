@@ -20,14 +20,7 @@ from rota.api.audited import audit
 from rota.api.described import described
 from rota.api.requests import existing, given, read_json
 from rota.api.services import authorise, read_all
-from rota.model.answers.catalogue import (
-    CategoryDocument,
-    CategoryList,
-    LaneDocument,
-    LaneList,
-    TierDocument,
-    TierList,
-)
+from rota.model.answers.catalogue import CategoryDocument, CategoryList, LaneDocument, LaneList, TierDocument, TierList
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Fault, FaultList, conflict, invalid, not_found
 from rota.model.request.needs import MOST_GPUS

@@ -13,13 +13,7 @@ from rota.api.described import CURSOR, LIMIT, described, read_query
 from rota.api.requests import existing, limit_of, read_json, task_id
 from rota.api.services import Services, authorise
 from rota.model.answers.fields import LEFT_OUT
-from rota.model.answers.webhooks import (
-    DeliveryDocument,
-    DeliveryPage,
-    Redelivered,
-    WebhookDocument,
-    WebhookList,
-)
+from rota.model.answers.webhooks import DeliveryDocument, DeliveryPage, Redelivered, WebhookDocument, WebhookList
 from rota.model.errors import Fault, FaultList, invalid, not_found
 from rota.model.event import EventFilter, EventType
 from rota.model.tenant import Scope
