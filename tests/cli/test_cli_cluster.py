@@ -181,12 +181,23 @@ def test_each_changing_command_sends_its_body_and_says_what_became_of_it(
     assert shown in ran.out
 
 
-def test_each_part_adds_exactly_the_commands_that_the_table_names() -> None:
-    for module, names in app._PARTS.items():
+def test_each_module_adds_exactly_the_commands_that_the_table_names() -> None:
+    for module in {module for module, _ in app._COMMANDS.values()}:
         tree = typer.Typer()
         importlib.import_module(f"rota.cli.{module}").add_to(tree)
         commands = {command.name or command.callback.__name__ for command in tree.registered_commands}  # type: ignore[union-attr]
-        assert {*names} == commands | {group.name for group in tree.registered_groups}
+        names = {name for name, (where, _) in app._COMMANDS.items() if where == module}
+        assert names == commands | {group.name for group in tree.registered_groups}
+
+
+def test_the_help_shows_every_command_as_its_own_module_describes_it() -> None:
+    whole: Any = typer.main.get_command(app.build())
+    listed: Any = typer.main.get_command(app.build("--help"))
+    assert {*listed.commands} == {*whole.commands}
+    for name, command in whole.commands.items():
+        stub = listed.commands[name]
+        assert command.help.replace("\n", " ").startswith(stub.help), name
+        assert isinstance(stub.rich_help_panel, str) == isinstance(command.rich_help_panel, str), name
 
 
 def test_a_command_line_imports_only_the_part_of_its_command() -> None:
@@ -197,8 +208,14 @@ def test_a_command_line_imports_only_the_part_of_its_command() -> None:
     assert not modules & {"httpx", "asyncpg", "yaml", "asyncio", "rota.settings"}
 
 
-def test_the_whole_help_imports_nothing_slow() -> None:
+def test_the_help_imports_no_command() -> None:
     program = "import sys; from rota.cli.main import run; run(['--help']); print(*sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not [name for name in ran.stdout.split() if name.startswith(("rota.cli.commands", "rota.client.calls"))]
+
+
+def test_the_whole_tree_imports_nothing_slow() -> None:
+    program = "import sys; from rota.cli.app import build; build(); print(*sorted(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     slow = {"httpx", "asyncpg", "yaml", "asyncio", "pydantic", "structlog", "websockets", "rota.decide.core"}
     assert not set(ran.stdout.split()) & slow

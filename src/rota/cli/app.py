@@ -1,8 +1,8 @@
 """The command tree of `rota`, and the run of one command line.
 
-`_PARTS` names, for each module, the commands that its function `add_to(app)` adds. A command line imports only the
-module of its own command, so command files import at the top like all others. `rota --help` and shell completion
-import all of them: what is slow to import (HTTP, a server node, the simulator) is therefore imported inside functions.
+A command line imports only the module of its own command, whose `add_to(app)` adds it; so command files import at the
+top like all others. `rota --help` imports none of them. Shell completion imports all of them: what is slow to import
+(HTTP, a server node, the simulator) is therefore imported inside functions.
 """
 
 from __future__ import annotations
@@ -17,44 +17,63 @@ import typer
 from rota import __version__
 from rota.cli.shell import coercion, output, trouble
 
-# In the order of the help.
-_PARTS = {
-    "commands.submit": ("run", "submit"),
-    "commands.validate": ("validate",),
-    "commands.tasks": ("list", "show", "why", "attempts", "result", "cancel", "pause", "resume", "retry", "extend"),
-    "commands.edits": ("edit", "hold", "release"),
-    "commands.logs": ("logs",),
-    "commands.events": ("events",),
-    "commands.webhooks": ("webhook",),
-    "commands.wait": ("wait",),
-    "commands.once": ("once",),
-    "commands.dead": ("dead",),
-    "commands.graphs": ("graph",),
-    "commands.schedules": ("schedule",),
-    "commands.artifacts": ("upload", "artifact", "outputs"),
-    "commands.concurrency_keys": ("key",),
-    "commands.cluster": ("me", "node", "server"),
-    "commands.top": ("top",),
-    "commands.tenants": ("tenant",),
-    "commands.tokens": ("token",),
-    "commands.plans": ("plan",),
-    "commands.tiers": ("tier", "category"),
-    "commands.pools": ("pool", "lane"),
-    "commands.retention": ("retention",),
-    "commands.secrets": ("secret",),
-    "simulate.commands": ("simulate",),
-    "operate.up": ("up",),
-    "operate.serve": ("serve",),
-    "operate.worker": ("worker",),
-    "operate.doctor": ("doctor",),
-    "operate.db": ("db",),
+# The module of each command, and the sentence that begins its help. In the order of `rota --help`.
+_COMMANDS = {
+    "run": ("commands.submit", "Run a task and show its output as if it ran here."),
+    "submit": ("commands.submit", "Submit a task or a manifest and print the id."),
+    "validate": ("commands.validate", "Check a manifest and list all faults."),
+    "list": ("commands.tasks", "List your tasks, newest first."),
+    "show": ("commands.tasks", "Show all details of a task, or draw an array or a graph."),
+    "why": ("commands.tasks", "Explain why a task waits, and estimate when it starts."),
+    "attempts": ("commands.tasks", "List the attempts of a task: where, when, and how each ended."),
+    "result": ("commands.tasks", "Print the JSON result of a task."),
+    "cancel": ("commands.tasks", "Cancel tasks, waiting or running."),
+    "pause": ("commands.tasks", "Pause a task until you resume it."),
+    "resume": ("commands.tasks", "Resume a paused task, from its checkpoint if it has one."),
+    "retry": ("commands.tasks", "Run a task again as a new task and print its id."),
+    "extend": ("commands.tasks", "Extend the time limit of a waiting or running task."),
+    "edit": ("commands.edits", "Change a waiting task."),
+    "hold": ("commands.edits", "Hold waiting tasks until you release them."),
+    "release": ("commands.edits", "Release held tasks, with the tolerance they had left."),
+    "logs": ("commands.logs", "Show what a task wrote to standard output and standard error."),
+    "events": ("commands.events", "Show events of your tasks and schedules."),
+    "wait": ("commands.wait", "Wait until tasks have ended."),
+    "once": ("commands.once", "Run a command unless it has succeeded under this key before."),
+    "upload": ("commands.artifacts", "Store a file for tasks to use, and print its id."),
+    "outputs": ("commands.artifacts", "List or download the files that a task kept (submit --keep)."),
+    "me": ("commands.cluster", "Show your tenant, your plan's limits and how much of them is used."),
+    "top": ("commands.top", "Show a pool's load, lanes, shares and nodes every second, until you press q."),
+    "up": ("operate.up", "Run PostgreSQL, a server node and a worker on this machine."),
+    "serve": ("operate.serve", "Run one server node."),
+    "worker": ("operate.worker", "Run the agent that makes this machine a node."),
+    "doctor": ("operate.doctor", "Check what this machine can do for Rota, and how to get what is missing."),
+    "webhook": ("commands.webhooks", "Manage webhooks: signed messages about events."),
+    "dead": ("commands.dead", "Manage dead letters: tasks that used up their attempts."),
+    "graph": ("commands.graphs", "Manage graphs: tasks with dependencies, handled as one."),
+    "schedule": ("commands.schedules", "Manage schedules: recurring tasks and graphs."),
+    "artifact": ("commands.artifacts", "Manage uploaded files and the outputs of tasks."),
+    "key": ("commands.concurrency_keys", "Show concurrency keys, and hold one back for a while."),
+    "node": ("commands.cluster", "Manage nodes: machines that run tasks."),
+    "server": ("commands.cluster", "Show server nodes."),
+    "tenant": ("commands.tenants", "Manage tenants (administrators)."),
+    "token": ("commands.tokens", "Manage tokens (administrators)."),
+    "plan": ("commands.plans", "Manage plans (administrators)."),
+    "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
+    "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane and cap."),
+    "pool": ("commands.pools", "Manage pools of nodes."),
+    "lane": ("commands.pools", "Manage lanes: the order in which tasks are served."),
+    "retention": ("commands.retention", "Show and change how long data is kept."),
+    "secret": ("commands.secrets", "Manage secrets: values that tasks get and nobody reads back."),
+    "simulate": ("simulate.commands", "Run the scheduler in virtual time: traces, load, faults."),
+    "db": ("operate.db", "Show and upgrade the database schema."),
 }
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code. Every error becomes one line on stderr and a code."""
     try:
-        code = build(arguments[0] if arguments else None)(arguments, prog_name="rota", standalone_mode=False)
+        first = None if "_ROTA_COMPLETE" in os.environ else next(iter(arguments), "--help")
+        code = build(first)(arguments, prog_name="rota", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
@@ -67,7 +86,7 @@ def run(arguments: list[str]) -> int:
 
 
 def build(command: str | None = None) -> typer.Typer:
-    """The command tree: with the part that has this command, or with all parts if no command is given."""
+    """The command tree with this command; with all commands for None; with their names for any other word."""
     coercion.lighten()
     app = typer.Typer(
         name="rota",
@@ -79,18 +98,22 @@ def build(command: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
     app.callback()(_root)
-    is_known = command is None or command.startswith("-") or any(command in names for names in _PARTS.values())
-    for module, names in _PARTS.items():
-        if not is_known:  # the names are enough to say which command was meant
-            for name in names:
-                app.command(name)(_unused)
-        elif command in names or command is None or command.startswith("-"):
+    if command is None or command in _COMMANDS:
+        modules = [module for module, _ in _COMMANDS.values()] if command is None else [_COMMANDS[command][0]]
+        for module in dict.fromkeys(modules):
             importlib.import_module(f"rota.cli.{module}").add_to(app)
+    else:  # for the help, and for the message about an unknown command
+        for name, (module, sentence) in _COMMANDS.items():
+            app.command(name, help=sentence, rich_help_panel=_panel(module))(_unused)
     return app
 
 
+def _panel(module: str) -> str | None:
+    return "Running Rota" if module.startswith("operate.") else None
+
+
 def _unused() -> None:
-    raise AssertionError("stands for a command in the message about an unknown one")
+    raise AssertionError("stands for a command in the help")
 
 
 _EPILOG = "\n\n".join(
@@ -111,5 +134,6 @@ def _root(
 ) -> None:
     if version:
         sys.stdout.write(f"rota {__version__}\n")
-    elif context.invoked_subcommand is None:
+        raise typer.Exit
+    if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
