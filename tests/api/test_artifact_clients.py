@@ -123,7 +123,7 @@ def test_upload_prints_a_short_id_that_every_command_takes(rota: Ran, tmp_path: 
     assert rota("artifact", "download", short)[0] == 0
     assert (tmp_path / "other").read_bytes() == data
     code, _, err = rota("artifact", "download", short)
-    assert (code, "there already" in err) == (2, True)
+    assert (code, "exists; name another" in err) == (2, True)
     assert rota("artifact", "download", short, "thing", "--force")[0] == 0
     (tmp_path / "folder").mkdir()
     assert rota("artifact", "download", short, "folder")[0] == 0

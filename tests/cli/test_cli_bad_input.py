@@ -41,7 +41,7 @@ from tests.client.stub_server import StubServer
         (["submit", "--iops", "fast", "--", "ls"], "--iops: 'fast' is not an amount"),
         (["submit", "--bandwidth", "wide", "--", "ls"], "--bandwidth: 'wide' is not a bandwidth"),
         (["submit", "--custom", "license", "--", "ls"], "--custom: 'license' is not a pair"),
-        (["submit", "--custom", "license=one", "--", "ls"], "--custom: license=one: write a whole number"),
+        (["submit", "--custom", "license=one", "--", "ls"], "--custom: license=one is not a whole number"),
         (["submit", "--unplaceable", "wat", "--", "ls"], "--unplaceable: 'wat' is not known; did you mean wait?"),
         (["submit", "--port", "0", "--", "ls"], "--port"),
         (["submit", "--env", "PATH", "--", "ls"], "--env: 'PATH' is not a pair; write NAME=VALUE"),
@@ -53,15 +53,15 @@ from tests.client.stub_server import StubServer
         (["submit", "--at", "2030-01-31T00:00:00Z", "--in", "1h", "--", "ls"], "--at or --in"),
         (["submit", "--upstream", "skp", "--", "ls"], "--upstream: 'skp' is not known; did you mean skip?"),
         (["submit", "--function", "nonsense"], "--function: 'nonsense' does not name a function"),
-        (["submit", "--function", "a:b", "--args", "{"], "--args: not JSON"),
-        (["submit", "--function", "a:b", "--args", "{}"], "--args: wants a JSON array"),
-        (["submit", "--function", "a:b", "--kwargs", "[]"], "--kwargs: wants a JSON object"),
+        (["submit", "--function", "a:b", "--args", "{"], "--args: the value is not JSON"),
+        (["submit", "--function", "a:b", "--args", "{}"], "--args: the value must be a JSON array"),
+        (["submit", "--function", "a:b", "--kwargs", "[]"], "--kwargs: the value must be a JSON object"),
         (["submit", "--function", "a:b", "--path", "/x"], "give one of --script, --path, --upload, --function"),
         (["submit", "--kwargs", "{}", "--", "ls"], "--kwargs: only a --function"),
-        (["submit", "--package", "0" * 64, "--", "ls"], "--package: it is the code of a --function"),
+        (["submit", "--package", "0" * 64, "--", "ls"], "--package: only a --function has a package"),
         (["run", "--memory", "3x", "--", "ls"], "--memory: '3x' is not a size"),
         (["list", "--state", "runing"], "--state: 'runing' is not known; did you mean running?"),
-        (["list", "--status", "asleep"], "--status: 'asleep' is not known; one of waiting"),
+        (["list", "--status", "asleep"], "--status: 'asleep' is not known; use one of waiting"),
         (["list", "--tag", "team"], "--tag: 'team' is not a pair"),
         (["list", "--limit", "0"], "--limit"),
         (["list", "-o", "xml"], "--output"),
@@ -70,7 +70,7 @@ from tests.client.stub_server import StubServer
         (["token", "add", "--tenant", "a", "--user", "b", "--role", "king"], "--role: 'king' is not known"),
         (["plan", "set", "regular"], "at least one limit"),
         (["plan", "set", "regular", "--burst", "many"], "--burst: 'many' is not a whole number"),
-        (["plan", "show", "../tokens"], "is not a name: letters, digits"),
+        (["plan", "show", "../tokens"], "is not a name; names have letters, digits"),
     ],
 )
 def test_bad_input_is_one_line_that_names_it_and_no_request(
@@ -115,12 +115,12 @@ def _unreadable(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (_absent, "no such file"),
-        (_directory, "a directory"),
-        (_unreadable, "cannot be read: Input/output error"),
-        (_not_utf8, "not UTF-8 text (byte 5)"),
-        (_over_limit, "larger than the limit of 1 MiB"),
-        (_empty, "empty"),
+        (_absent, "does not exist"),
+        (_directory, "is a directory"),
+        (_unreadable, "can't be read: Input/output error"),
+        (_not_utf8, "is not UTF-8 text (byte 5)"),
+        (_over_limit, "is larger than the limit of 1 MiB"),
+        (_empty, "is empty"),
     ],
 )
 def test_a_script_that_cannot_be_sent_is_named_before_any_request(
@@ -129,7 +129,7 @@ def test_a_script_that_cannot_be_sent_is_named_before_any_request(
     file = make(tmp_path)  # type: ignore[operator]
     ran = rota("submit", "--script", str(file))
     assert ran.code == 2
-    assert f"--script: {file}: {message}" in ran.err
+    assert f"--script: {file} {message}" in ran.err
     assert server.received == []
 
 
@@ -147,7 +147,7 @@ def test_a_pipe_where_a_file_to_upload_should_be_is_refused_by_name(
 ) -> None:
     os.mkfifo(tmp_path / "pipe")  # nobody writes to it: opening it would wait for ever
     ran = rota(*words, str(tmp_path / "pipe"))
-    assert (ran.code, f"{tmp_path}/pipe: is no plain file" in ran.err) == (2, True)
+    assert (ran.code, f"{tmp_path}/pipe is not a regular file" in ran.err) == (2, True)
     assert server.received == []
 
 
@@ -177,7 +177,7 @@ def test_a_script_from_stdin_is_checked_the_same_way(
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\xff")))
     ran = rota("submit", "--script", "-")
     assert ran.code == 2
-    assert "--script: standard input: not UTF-8" in ran.err
+    assert "--script: standard input is not UTF-8" in ran.err
 
 
 def test_bad_input_is_a_json_document_on_stderr_when_json_is_asked_for(rota: Rota) -> None:

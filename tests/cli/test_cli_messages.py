@@ -63,7 +63,7 @@ def test_a_named_pipe_that_nobody_writes_to_is_refused_at_once(
     os.mkfifo(pipe)
     ran = rota(*words, str(pipe))
     assert ran.code == 2
-    assert f"{pipe}: is a named pipe" in ran.err or f"{pipe}:1:1: is a named pipe" in ran.err
+    assert f"{pipe} is a named pipe" in ran.err or f"{pipe}: is a named pipe" in ran.err
 
 
 def test_what_a_shell_hands_over_as_a_pipe_is_read() -> None:

@@ -25,7 +25,9 @@ def test_ctrl_c_during_run_ends_it_with_130_and_leaves_the_task_running(server: 
         assert process.stderr is not None
         assert process.stdout.readline() == b"started\n"
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == (b"rota: interrupted; left running: 7 (rota wait, rota logs -f, rota cancel)\n")
+        assert process.stderr.read() == (
+            b"rota: you ended the wait; these tasks continue: 7 (rota wait, rota logs -f, rota cancel)\n"
+        )
         assert process.stdout.read() == b""
         assert process.wait() == 130
     assert server.asked("POST", "/v1/tasks/7/cancel") == []

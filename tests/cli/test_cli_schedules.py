@@ -91,7 +91,7 @@ def test_a_manifest_may_say_when_and_under_which_name(server: StubServer, rota: 
     assert [(one.get("daily"), one.get("hourly")) for one in sent] == [("02:30", None), (None, "5")]
     assert "for schedule etl" in rota("validate", "-f", str(file)).out
     for words, hint in (
-        (("run", "-f", str(file)), "rota submit -f makes it"),
+        (("run", "-f", str(file)), "and rota run shows one task; use rota submit -f"),
         (("submit", "-f", str(file), "--wait"), "no end to wait for"),
         (("schedule", "add", "--daily", "02:30", "-f", str(tmp_path / "none.yaml")), "no such file"),
     ):
@@ -129,12 +129,12 @@ def test_files_that_are_here_are_sent_first(server: StubServer, rota: Rota, tmp_
 
 def test_what_can_not_be_is_said_before_any_request(server: StubServer, rota: Rota) -> None:
     for words, hint in (
-        (("add", "x", "--", "true"), "say when"),
-        (("add", "x", "--daily", "1:00", "--hourly", "5", "--", "true"), "one way"),
+        (("add", "x", "--", "true"), "give one of"),
+        (("add", "x", "--daily", "1:00", "--hourly", "5", "--", "true"), "give one of"),
         (("add", "x", "--daily", "02:30", "--overlap", "maybe", "--", "true"), "--overlap"),
         (("add", "x", "--daily", "02:30"), "what to run"),
         (("add", "--daily", "02:30", "--", "backup.sh"), "'backup.sh' was taken for the name"),
-        (("add",), "say what to call it"),
+        (("add",), "name the schedule"),
         (("add", "x", "--daily", "25:00", "--", "true"), "--daily: '25:00' is not a time of day; write 02:30"),
         (
             ("add", "x", "--daily", "02:30", "--tz", "berlin", "--", "true"),
@@ -148,7 +148,7 @@ def test_what_can_not_be_is_said_before_any_request(server: StubServer, rota: Ro
         (("add", "x", "--daily", "02:30", "--jitter", "some", "--", "true"), "--jitter: 'some' is not a duration"),
         (("edit", "x", "--daily", "03:00", "--hourly", "5"), "--hourly and --daily are given"),
         (("edit", "x", "--weekly", "monday"), "--weekly: 'monday' is not days and a time"),
-        (("edit", "x"), "what to change"),
+        (("edit", "x"), "thing to change"),
     ):
         ran = rota("schedule", *words)
         assert ran.code == 2

@@ -94,7 +94,7 @@ def test_a_value_among_the_words_is_refused_and_not_repeated(server: StubServer,
     for words in (("API_KEY", CANARY), ("API_KEY", CANARY, "more")):
         ran = rota("secret", "set", *words)
         assert (ran.code, ran.out) == (2, "")
-        assert "never given as a word" in ran.err
+        assert "never given on the command line" in ran.err
         assert CANARY not in ran.err
     assert server.received == []
 

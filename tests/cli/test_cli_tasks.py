@@ -370,7 +370,7 @@ def test_logs_are_the_tasks_bytes(server: StubServer, rota: Rota) -> None:
     server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"a\x1b[31mb\n", content_type="text/plain"))
     cut = [{"number": 1}, {"number": 2, "log_bytes": 1 << 20, "log_dropped_bytes": 1234}]
     server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": cut})
-    assert "up to the limit of 1.05M an attempt; 1,234 bytes more were not" in rota("logs", "7").err
+    assert "up to the limit of 1.05M per attempt; 1,234 more bytes were dropped" in rota("logs", "7").err
     assert rota("logs", "7", "--attempt", "1").err == ""
     assert json.loads(rota("logs", "7", "-o", "json").out)["dropped_bytes"] == 1234
     assert rota("logs", "7", "--attempt", "2", "--stderr").out == "a\x1b[31mb\n"

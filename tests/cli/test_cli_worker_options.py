@@ -34,10 +34,14 @@ from tests.cli.conftest import Rota
         (
             "--data",
             "/etc/passwd",
-            "--data: /etc/passwd: /etc/passwd is a file; name a folder, or where one is to be made",
+            "--data: /etc/passwd can't be a folder, because /etc/passwd is a file",
         ),
-        ("--data", "/etc/passwd/x", "--data: /etc/passwd/x: /etc/passwd is a file"),
-        ("--data", "/proc/none", "--data: /proc/none: No such file or directory; name a folder that you may write to"),
+        ("--data", "/etc/passwd/x", "--data: /etc/passwd/x can't be a folder, because /etc/passwd is a file"),
+        (
+            "--data",
+            "/proc/none",
+            "--data: /proc/none can't be made: No such file or directory; name a folder that you may write to",
+        ),
         ("--idle-exit", "soon", "'soon' is not a duration"),
         ("--idle-exit", "10ms", "'10ms' is not from 1s to 30d"),
         ("--rootfs", "debian", "'debian' is not a root; write debian:/srv/roots/debian"),
@@ -71,7 +75,7 @@ def test_what_it_offers_is_checked_before_everything_is_started(
 def test_a_file_is_no_folder_for_data(rota: Rota, command: str) -> None:
     ran = rota(command, "--data", "/etc/passwd")
     assert ran.code == 2
-    assert "--data: /etc/passwd: /etc/passwd is a file; name a folder" in ran.err
+    assert "--data: /etc/passwd can't be a folder, because /etc/passwd is a file" in ran.err
     assert ran.out == ""
 
 

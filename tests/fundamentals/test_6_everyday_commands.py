@@ -99,7 +99,9 @@ def test_dead_letters_are_found_by_what_is_known_of_them_and_handled_together(ro
     assert [one.number for one in client.dead_letter(wrong.id).attempts] == [1, 2]
     assert rota("dead", "requeue", "--name", name, "--dry-run").stdout == "would requeue 2 dead letters\n"
     refused = rota("dead", "discard", "--name", name)
-    assert (refused.returncode, "say --yes" in refused.stderr) == (2, True), "a filter asks, and here is nobody"
+    assert (refused.returncode, "confirm with --yes" in refused.stderr) == (2, True), (
+        "a filter asks, and here is nobody"
+    )
     assert rota("dead", "requeue", "--name", name, "--over", "cap", "--yes").stdout.endswith("requeued 1\n")
     assert client.get(slow.id).retried_as is not None
     assert rota("dead", "discard", "--name", name, "--tag", "team=ml", "--yes").stdout == "discarded 1\n"

@@ -108,15 +108,15 @@ def download(
         if path.is_dir():
             path = path / (os.path.basename(found.name) or found.sha256[:12])
         if path.exists() and not force:
-            raise typer.BadParameter(f"{path} is there already; name another, or give --force", param_hint="FILE")
+            raise typer.BadParameter(f"{path} exists; name another, or give --force", param_hint="FILE")
         if not path.parent.is_dir():
-            raise typer.BadParameter(f"{path.parent}: no such folder", param_hint="FILE")
+            raise typer.BadParameter(f"the folder {path.parent} does not exist", param_hint="FILE")
         with bar("downloading") as progress:
             client.artifacts.download(found.sha256, path, progress=progress)
     if output_format is Format.JSON:
         output.document(msgspec.json.encode({"artifact": found, "file": str(path)}))
     else:
-        output.note(f"wrote {path}")
+        output.note(f"{path} is written")
 
 
 def remove(artifact: _Artifact, output_format: Output = Format.TABLE) -> None:
@@ -159,17 +159,19 @@ def _why_none(task: TaskDocument) -> str:
 def _fetch(client: Client, one: OutputDocument, folder: Path, *, force: bool) -> None:
     """The name comes from the task: it must not lead out of the folder."""
     if path_fault(one.name) is not None:
-        raise typer.BadParameter(f"the task called an output {one.name!r}; it is not written", param_hint="--download")
+        raise typer.BadParameter(
+            f"the task gave an output the bad name {one.name!r}; it is not written", param_hint="--download"
+        )
     path = folder / one.name
     if path.exists() and not force:
-        raise typer.BadParameter(f"{path} is there already; name another, or give --force", param_hint="--download")
+        raise typer.BadParameter(f"{path} exists; name another, or give --force", param_hint="--download")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise typer.BadParameter(f"{path.parent}: {error.strerror}", param_hint="--download") from None
+        raise typer.BadParameter(f"{path.parent} can't be made: {error.strerror}", param_hint="--download") from None
     with bar("downloading") as progress:
         client.artifacts.download(one.artifact, path, progress=progress)
-    output.note(f"wrote {path}")
+    output.note(f"{path} is written")
 
 
 def _checked(reference: str) -> str:
@@ -185,11 +187,11 @@ def _check_readable(file: str) -> None:
     try:
         mode = os.stat(file).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-            hint = f"send what comes out of it with rota upload - < {file}"
-            raise typer.BadParameter(f"{file}: is no plain file; {hint}", param_hint="FILE")
+            hint = f"pipe its content to rota upload - < {file}"
+            raise typer.BadParameter(f"{file} is not a regular file; {hint}", param_hint="FILE")
         if stat.S_ISDIR(mode):
             hint = f"pack it first (tar cz {file} | rota upload -)"
-            raise typer.BadParameter(f"{file}: is a folder; {hint}", param_hint="FILE")
+            raise typer.BadParameter(f"{file} is a folder; {hint}", param_hint="FILE")
         with open(file, "rb") as opened:
             opened.read(1)  # some files can be opened but not read
     except OSError as error:

@@ -90,7 +90,7 @@ def _choose(
     if [bool(task_ids), everything, filtered].count(True) != 1:
         raise checks.wrong("ID", "name tasks, or give a filter such as --name, or --all")
     if dry_run and task_ids:
-        raise checks.wrong("--dry-run", "it goes with a filter, such as --name, or --all")
+        raise checks.wrong("--dry-run", "a dry run needs a filter, such as --name, or --all")
     return _Chosen(task_ids or [], wanted, dry_run, yes or everything)
 
 
@@ -169,5 +169,5 @@ def _agreed(client: Client, chosen: _Chosen, word: str, output_format: Format) -
     if chosen.yes or not counted.count:
         return counted.at
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise typer.BadParameter(f"it would {word} {said}; say --yes, or --dry-run to see how many", param_hint="--yes")
+        raise typer.BadParameter(f"this would {word} {said}; confirm with --yes", param_hint="--yes")
     return counted.at if typer.confirm(f"{word} {said}?", err=True) else None

@@ -84,7 +84,7 @@ def show_graph(
             svg.write_text(graph_svg.picture(found))
         except OSError as error:
             raise checks.wrong("--svg", f"{svg} can't be written: {error.strerror}") from None
-        output.note(f"wrote {svg}")
+        output.note(f"{svg} is written")
 
 
 def _watch(graph_id: int) -> None:

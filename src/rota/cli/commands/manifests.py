@@ -57,7 +57,9 @@ def read(file: str, variables: list[str] | None) -> Manifest:
     given = checks.pairs("--set", variables or ()) or {}
     for name in given:
         if not values.VARIABLE_NAME.fullmatch(name):
-            raise checks.wrong("--set", f"{name!r} is not a variable's name: letters, digits, underscore")
+            raise checks.wrong(
+                "--set", f"{name!r} is not a variable's name; names have letters, digits and underscores"
+            )
     if file != "-":
         return load.load_manifest(Path(file), given)
     data = sys.stdin.buffer.read(tree.LARGEST_BYTES + 1)
@@ -66,13 +68,13 @@ def read(file: str, variables: list[str] | None) -> Manifest:
 
 def without_file(variables: list[str] | None) -> None:
     if variables:
-        raise checks.wrong("--set", "variables are those of a manifest; give it with -f")
+        raise checks.wrong("--set", "only a manifest has variables; give one with -f")
 
 
 def one_task(manifest: Manifest, spec: TaskSpec) -> TaskRequest:
     """The manifest's task, with the options of the command line. A graph is refused: it has many tasks."""
     if manifest.is_graph:
-        raise checks.wrong("--file", f"{manifest.file} is a graph; rota submit -f takes one, rota run shows one task")
+        raise checks.wrong("--file", f"{manifest.file} is a graph, and rota run shows one task; use rota submit -f")
     return overridden(manifest.tasks[0], spec)
 
 
@@ -81,7 +83,7 @@ def graph_key(manifest: Manifest, spec: TaskSpec) -> str | None:
     for name, value in spec.items():
         if value is not None and name not in _OF_THE_WHOLE:
             option = _OPTION_OF.get(name, "--" + name.replace("_", "-"))
-            raise checks.wrong(option, f"{manifest.file} is a graph: say it in its defaults, or of one of its tasks")
+            raise checks.wrong(option, f"{manifest.file} is a graph; set this in its defaults or in one of its tasks")
     return spec.get("idempotency_key")
 
 

@@ -41,7 +41,7 @@ def once(
     """
     words = command[1:] if command[0] == "--" else command  # after KEY, Typer passes the dashes on
     if not words:
-        raise checks.wrong("COMMAND", "there is none")
+        raise checks.wrong("COMMAND", "name a command to run after KEY")
     checks.duration("--lease", lease)
     checked = checks.duration("--timeout", timeout)
     lease_seconds = milliseconds_of(lease) / 1000
@@ -56,7 +56,7 @@ def once(
         try:
             process = subprocess.Popen(words)
         except OSError as error:
-            raise checks.wrong("COMMAND", f"{words[0]}: {error.strerror}") from None
+            raise checks.wrong("COMMAND", f"{words[0]} can't be run: {error.strerror}") from None
         code: int | None = None
         while code is None:
             try:

@@ -164,7 +164,7 @@ def add(
         if manifest.schedule is None:
             _one_rule(said)
             if schedule is None:
-                raise checks.wrong("NAME", f"{file} has no schedule: that names one; say what to call it")
+                raise checks.wrong("NAME", f"{file} names no schedule; give a NAME")
         manifests.add_schedule(manifest, spec, name=schedule, said=said, output_format=output_format)
         return
     manifests.without_file(variables)
@@ -196,7 +196,7 @@ def edit(
         return
     manifests.without_file(variables)
     if not said:
-        raise checks.wrong("--daily", "say what to change")
+        raise checks.wrong("--daily", "name at least one thing to change")
     if version is None:
         with connect() as client:
             version = client.schedules.get(schedule).version
@@ -297,4 +297,4 @@ def _one_rule(said: dict[str, Any]) -> None:
     if len(given) != 1:
         found = f"; {' and '.join(given)} are given" if given else ""
         choices = ", ".join(f"--{kind}" for kind in RuleKind)
-        raise checks.wrong(given[0] if given else "--daily", f"say when, one way: {choices}{found}")
+        raise checks.wrong(given[0] if given else "--daily", f"give one of {choices}{found}")

@@ -49,7 +49,9 @@ def set_secret(
 ) -> None:
     """Set a secret. The value is prompted for, piped in, or read from --file."""
     if misplaced:  # the usual error message would repeat the value
-        raise checks.wrong("NAME", "a value is never given as a word; type it when asked, pipe it in, or use --file")
+        raise checks.wrong(
+            "NAME", "a value is never given on the command line; type it when asked, pipe it in, or use --file"
+        )
     trouble = name_trouble(name)
     if trouble is not None:
         raise checks.wrong("NAME", trouble)
@@ -65,7 +67,7 @@ def _from_file(path: Path) -> str:
         with path.open("rb") as file:
             return _text("--file", file.read(MOST_VALUE_BYTES + 1))
     except OSError as error:
-        raise checks.wrong("--file", f"{path}: {error.strerror}") from None
+        raise checks.wrong("--file", f"{path} can't be read: {error.strerror}") from None
 
 
 def _from_prompt(name: str) -> str:
@@ -91,7 +93,7 @@ def _text(where: str, data: bytes) -> str:
     except UnicodeDecodeError:
         if len(data) > MOST_VALUE_BYTES:  # may cut a character
             raise checks.wrong(where, f"a value has 1 to {MOST_VALUE_BYTES} bytes") from None
-        raise checks.wrong(where, "a value is UTF-8 text; encode other bytes first, with base64 say") from None
+        raise checks.wrong(where, "a value must be UTF-8 text; encode other bytes first, e.g. with base64") from None
 
 
 def list_secrets(output_format: Output = Format.TABLE) -> None:

@@ -96,7 +96,7 @@ def submit(
         return
     if dry_run:
         if local_files([spec]):
-            raise checks.wrong("--dry-run", "nothing is sent in a dry run; name artifacts (rota upload FILE)")
+            raise checks.wrong("--dry-run", "a dry run uploads no files; name artifacts (rota upload FILE)")
         manifests.preview(waiting_calls.preview_request(_request(spec, manifest)), manifest, output_format)
         return
     with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
@@ -149,12 +149,10 @@ def run(
     return value is printed as JSON. With -o json, prints one document at the end: the task with its output.
     """
     if spec.get("array") is not None:
-        raise checks.wrong("--array", "rota run shows one task; rota submit --array hands over many")
+        raise checks.wrong("--array", "rota run shows one task; use rota submit --array")
     manifest = _manifest(file, variables)
     if manifest is not None and manifest.schedule is not None:
-        raise checks.wrong(
-            "--file", f"{manifest.file} has a schedule; rota submit -f makes it, rota run shows one task"
-        )
+        raise checks.wrong("--file", f"{manifest.file} has a schedule, and rota run shows one task; use rota submit -f")
     started: list[int] = []
     with leaving_tasks_running(started), connect(SUBMIT_RETRY_SECONDS) as client:
         request = _request(uploaded(client, spec), manifest)

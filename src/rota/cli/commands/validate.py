@@ -41,13 +41,13 @@ def validate(
     """
     if schema:
         if file is not None or server:
-            raise checks.wrong("--schema", "it is the same for every file; leave out -f and --server")
+            raise checks.wrong("--schema", "the schema is the same for every file; leave out -f and --server")
         from rota.client.manifest import schema as json_schema  # noqa: PLC0415 - slow: time zones
 
         output.say(json_schema.schema_text().rstrip("\n"))
         return
     if file is None:
-        raise checks.wrong("--file", "say which manifest, e.g. -f rota.yaml")
+        raise checks.wrong("--file", "name the manifest, e.g. -f rota.yaml")
     manifest = manifests.read(file, variables)
     if server:
         manifests.preview(manifest_calls.preview(manifest), manifest, output_format)

@@ -93,7 +93,7 @@ def token_in(path: Path | None) -> str | None:
     try:
         return path.read_text().strip()
     except OSError as error:
-        raise wrong("--token-file", f"{path}: {error.strerror}") from error
+        raise wrong("--token-file", f"{path} can't be read: {error.strerror}") from error
 
 
 def _checked(option: str, texts: list[str] | None, parse: Callable[[tuple[str, ...]], object]) -> tuple[str, ...]:

@@ -195,11 +195,11 @@ def _watch(stopping: int, postgres: EmbeddedPostgres | None, parts: list[Part]) 
     """Restart parts that died, until a signal to stop."""
     while not select.select([stopping], [], [], 0.25)[0]:
         if postgres is not None and postgres.poll() is not None:
-            sys.stderr.write("rota: PostgreSQL ended; starting it again\n")
+            sys.stderr.write("rota: PostgreSQL ended and is started again\n")
             postgres.start()
         for part in parts:
             if part.died() and part.restart_due():
-                sys.stderr.write(f"rota: the {part.name} ended; starting it again (see {part.log})\n")
+                sys.stderr.write(f"rota: the {part.name} ended and is started again (see {part.log})\n")
                 part.start()
 
 

@@ -44,6 +44,6 @@ async def _serve(settings: Settings, tokens: Path) -> None:
     if not await has_tokens(settings.database):
         await ensure_first_tokens(settings.database, tokens)
         sys.stderr.write(
-            f"rota: first start on this database; the tokens of the administrator and of workers are in {tokens}\n"
+            f"rota: this is the first start on this database; the tokens of administrator and workers are in {tokens}\n"
         )
     await run_node(settings, on_ready=announce_ready)

@@ -42,7 +42,7 @@ def size_setting(name: str, flag: str | None, default: str) -> int:
     except ValueError as error:
         raise wrong(option, str(error)) from None
     if not 1 <= amount <= 2**40:
-        raise wrong(option, "from 1 byte to 1Ti")
+        raise wrong(option, "the size must be from 1 byte to 1Ti")
     return amount
 
 

@@ -70,9 +70,9 @@ def attachment(option: str, text: str | None) -> str | Path | None:
     path = Path(text)
     try:
         if path.is_dir():
-            raise wrong(option, f"{text}: is a folder; pack it first (tar cz {text} | rota upload -)")
+            raise wrong(option, f"{text} is a folder; pack it first (tar cz {text} | rota upload -)")
         if path.exists() and not path.is_file():
-            raise wrong(option, f"{text}: is no plain file; what comes out of it can be sent with rota upload -")
+            raise wrong(option, f"{text} is not a regular file; pipe its content to rota upload -")
         with path.open("rb"):
             return path
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -80,7 +80,7 @@ def attachment(option: str, text: str | None) -> str | Path | None:
             raise wrong(option, f"{text[:80]!r} is neither a file here nor an artifact (sha256:…)") from None
         return text
     except OSError as error:
-        raise wrong(option, f"{text[:80]}: {error.strerror}") from None
+        raise wrong(option, f"{text[:80]} can't be read: {error.strerror}") from None
 
 
 def named_attachments(option: str, texts: Sequence[str]) -> dict[str, str | Path] | None:
@@ -130,7 +130,7 @@ def counts(option: str, texts: Sequence[str]) -> dict[str, int] | None:
     found = pairs(option, texts) or {}
     for name, value in found.items():
         if not (value.isascii() and value.isdigit()):
-            raise wrong(option, f"{name}={value}: write a whole number, e.g. license=1")
+            raise wrong(option, f"{name}={value} is not a whole number; write e.g. license=1")
     return {name: int(value) for name, value in found.items()} or None
 
 
@@ -152,7 +152,7 @@ def one_of(option: str, text: str | None, choices: Iterable[str]) -> str | None:
     if text is None or text in known:
         return text
     near = difflib.get_close_matches(text, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+    hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
     raise wrong(option, f"{text!r} is not known; {hint}")
 
 
@@ -186,14 +186,14 @@ def json_list(option: str, text: str | None) -> list[Any] | None:
     value = _json(option, text)
     if value is None or isinstance(value, list):
         return value
-    raise wrong(option, """wants a JSON array, e.g. '[1, "two"]'""")
+    raise wrong(option, """the value must be a JSON array, e.g. '[1, "two"]'""")
 
 
 def json_object(option: str, text: str | None) -> dict[str, Any] | None:
     value = _json(option, text)
     if value is None or isinstance(value, dict):
         return value
-    raise wrong(option, """wants a JSON object, e.g. '{"width": 800}'""")
+    raise wrong(option, """the value must be a JSON object, e.g. '{"width": 800}'""")
 
 
 def moment(option: str, text: str | None) -> str | None:
@@ -230,7 +230,7 @@ def script(option: str, file: str | None) -> str | None:
         return None
     shown = "standard input" if file == "-" else file
     if file != "-" and is_named_pipe(file):
-        raise wrong(option, f"{file}: is a named pipe; send what comes out of it with {option} - < {file}")
+        raise wrong(option, f"{file} is a named pipe; read it with {option} - < {file}")
     try:
         # One byte over the limit is enough to know, however large the file is.
         if file == "-":
@@ -239,19 +239,19 @@ def script(option: str, file: str | None) -> str | None:
             with Path(file).open("rb") as opened:
                 data = opened.read(SCRIPT_LIMIT_BYTES + 1)
     except FileNotFoundError:
-        raise wrong(option, f"{shown}: no such file") from None
+        raise wrong(option, f"{shown} does not exist") from None
     except IsADirectoryError:
-        raise wrong(option, f"{shown}: a directory, not a file") from None
+        raise wrong(option, f"{shown} is a directory, not a file") from None
     except (OSError, ValueError) as error:
-        raise wrong(option, f"{shown}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise wrong(option, f"{shown} can't be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > SCRIPT_LIMIT_BYTES:
-        raise wrong(option, f"{shown}: larger than the limit of 1 MiB")
+        raise wrong(option, f"{shown} is larger than the limit of 1 MiB")
     if not data.strip():
-        raise wrong(option, f"{shown}: empty")
+        raise wrong(option, f"{shown} is empty")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise wrong(option, f"{shown}: not UTF-8 text (byte {error.start})") from None
+        raise wrong(option, f"{shown} is not UTF-8 text (byte {error.start})") from None
 
 
 def data_folder(option: str, folder: Path, *, make: bool = True) -> None:
@@ -260,14 +260,14 @@ def data_folder(option: str, folder: Path, *, make: bool = True) -> None:
     while not os.path.exists(there) and there != there.parent:
         there = there.parent
     if not os.path.isdir(there):
-        raise wrong(option, f"{folder}: {there} is a file; name a folder, or where one is to be made")
+        raise wrong(option, f"{folder} can't be a folder, because {there} is a file")
     try:
         if make:
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise wrong(option, f"{folder}: {error.strerror}; name a folder that you may write to") from None
+        raise wrong(option, f"{folder} can't be made: {error.strerror}; name a folder that you may write to") from None
     if not os.access(folder if os.path.exists(folder) else there, os.W_OK | os.X_OK):
-        raise wrong(option, f"{folder}: you may not write there; name a folder that you may write to")
+        raise wrong(option, f"you may not write to {folder}; name a folder that you may write to")
 
 
 def _in_units(option: str, text: str | None, convert: Any) -> str | None:
@@ -289,11 +289,11 @@ def _json(option: str, text: str | None) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeEncodeError) as error:
-        raise wrong(option, f"not JSON: {error}") from None
+        raise wrong(option, f"the value is not JSON: {error}") from None
 
 
 def word(where: str, name: str) -> str:
     """The name becomes part of a URL, so it must not contain a slash or a question mark."""
     if not name or not all(character.isalnum() or character in "-_." for character in name):
-        raise wrong(where, f"{name!r} is not a name: letters, digits, hyphen, underscore, dot")
+        raise wrong(where, f"{name!r} is not a name; names have letters, digits, hyphens, underscores and dots")
     return name

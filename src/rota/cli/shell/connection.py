@@ -86,5 +86,5 @@ def leaving_tasks_running(ids: list[int]) -> Iterator[None]:
     except KeyboardInterrupt:
         if ids:
             shown = " ".join(map(str, ids[:20])) + (" …" if len(ids) > 20 else "")
-            output.note(f"interrupted; left running: {shown} (rota wait, rota logs -f, rota cancel)")
+            output.note(f"you ended the wait; these tasks continue: {shown} (rota wait, rota logs -f, rota cancel)")
         raise typer.Exit(130) from None

@@ -128,13 +128,13 @@ def what_to_run(
 
 def _check_arguments(words: list[str] | None, *, function: Text, args: Text, kwargs: Text, package: Text) -> None:
     if function is not None and words is not None:
-        raise checks.wrong("--function", "a function takes --args and --kwargs, no words")
+        raise checks.wrong("--function", "a function takes its arguments from --args and --kwargs, not from a command")
     if function is None and kwargs is not None:
         raise checks.wrong("--kwargs", "only a --function takes named arguments")
     if function is None and package is not None:
-        raise checks.wrong("--package", "it is the code of a --function; files for other work go with --archive")
+        raise checks.wrong("--package", "only a --function has a package; use --archive for the files of other work")
     if args is not None and words is not None:
-        raise checks.wrong("--args", "arguments are already given as words; use one way")
+        raise checks.wrong("--args", "the arguments are already given as words; leave out --args")
 
 
 def room_to_run_in(
@@ -328,7 +328,7 @@ def _check_name(given: dict[str, Any]) -> None:
     """The first word is the schedule's name; without it, the command was taken for the name."""
     name, work = given["schedule"], [given[option] for option in _WORK]
     if name is None and given["file"] is None:
-        raise checks.wrong("NAME", "say what to call it: rota schedule add backup --daily 02:30 -- backup.sh")
+        raise checks.wrong("NAME", "name the schedule: rota schedule add backup --daily 02:30 -- backup.sh")
     if name is not None and not any((*work, given["file"])):
         raise checks.wrong(
             "COMMAND", f"say what to run: rota schedule add NAME … -- COMMAND; {name!r} was taken for the name"

@@ -75,7 +75,7 @@ def line_of(error: Exception) -> str:
     elif isinstance(error, errors.RotaError):
         text = str(error)
     else:
-        text = f"unexpected: {type(error).__name__}: {error} (ROTA_TRACEBACK=1 shows where)"
+        text = f"an unexpected error occurred: {type(error).__name__}: {error} (ROTA_TRACEBACK=1 shows where)"
     return escape(" ".join(text.split()))
 
 

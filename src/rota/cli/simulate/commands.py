@@ -86,7 +86,7 @@ def trace(
         checks.one_of("--policy", name, known)
     checks.one_of("--caps", caps, ("perfect", "overestimated"))
     if fill is not None and (plot is not None or length is not None or count is not None):
-        raise checks.wrong("--fill", "has no sequences and no time: leave out --len, --iter and --plot")
+        raise checks.wrong("--fill", "a filled pool has no sequences and no time; leave out --len, --iter and --plot")
     if plot is not None and Path(plot).suffix not in (".html", ".png"):
         raise checks.wrong("--plot", f"{plot!r} is neither .html nor .png")
     if plot is not None and not Path(plot).parent.is_dir():  # checked before the work, not after
@@ -131,7 +131,7 @@ def load(
     from rota.simulate.traces import burst, fairness, load  # noqa: PLC0415 - slow
 
     if burst_ready is not None and with_flood:
-        raise checks.wrong("--burst", "and --fairness are two different measurements; give one of them")
+        raise checks.wrong("--burst", "--burst and --fairness are two measurements; give one of them")
     speed, span, full = _above_zero("--rate", rate), _above_zero("--hours", hours), _above_zero("--busy", busy)
     if full > 1:
         raise checks.wrong("--busy", f"{busy!r} is more than the whole pool; write a share up to 1")

@@ -77,7 +77,7 @@ def swarm(
             say(f"seed {outcome.seed}: {outcome.invariant}: {outcome.message}")
             say(f"  {_command(outcome.seed, bug)}")
     for situation in never:
-        note(f"never happened, so it was not tested: {situation}")
+        note(f"this never happened, so it was not tested: {situation}")
     if result.failed or never:
         raise typer.Exit(1)
 
@@ -102,7 +102,7 @@ def prove(
     ):
         proofs.append(proof)
         if sys.stderr.isatty():
-            note(f"{proof.bug}: {f'noticed after {proof.seeds}' if proof.seeds else 'survived'}")
+            note(f"{proof.bug} is {f'found after {proof.seeds} seeds' if proof.seeds else 'not found'}")
     if output_format is Format.JSON:
         fields = ("bug", "seeds", "seed", "invariant", "message")
         say(json.dumps([{field: getattr(proof, field) for field in fields} for proof in proofs]))

@@ -137,7 +137,8 @@ def task(one: tasks.TaskDocument) -> str:
 
 
 def cut(kept_bytes: int, dropped_bytes: int) -> str:
-    return f"output was kept up to the limit of {size(kept_bytes)} an attempt; {dropped_bytes:,} bytes more were not"
+    kept = f"the output was kept up to the limit of {size(kept_bytes)} per attempt"
+    return f"{kept}; {dropped_bytes:,} more bytes were dropped"
 
 
 def _attempt(one: tasks.TaskDocument) -> str:
