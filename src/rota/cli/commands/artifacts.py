@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from rota.cli.shell import output
+from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import artifact_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import artifact_calls, task_calls
 from rota.client.calls.artifact_calls import Progress, no_progress
 from rota.client.options import TaskSpec, local_files, with_artifacts
@@ -35,22 +35,26 @@ _Artifact = Annotated[str, typer.Argument(metavar="ARTIFACT", help="sha256:… o
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
+    add_command(
+        app,
         "upload",
-        epilog=examples("rota upload model.bin", "rota upload run.sh --name nightly.sh", "tar cz src | rota upload -"),
-    )(upload)
-    app.command("outputs", epilog=examples("rota outputs 7", "rota outputs 7 --download results"))(outputs)
-    artifact = typer.Typer(help="Manage uploaded files and the outputs of tasks.", rich_markup_mode="rich")
-    artifact.command("list", epilog=examples("rota artifact list", "rota artifact list --limit 10 -o json"))(
-        list_artifacts
+        upload,
+        "rota upload model.bin",
+        "rota upload run.sh --name nightly.sh",
+        "tar cz src | rota upload -",
     )
-    artifact.command("show", epilog=examples("rota artifact show sha256:9f86d081884c"))(show_artifact)
-    artifact.command(
+    add_command(app, "outputs", outputs, "rota outputs 7", "rota outputs 7 --download results")
+    artifact = add_group(app, "artifact", "Manage uploaded files and the outputs of tasks.")
+    add_command(artifact, "list", list_artifacts, "rota artifact list", "rota artifact list --limit 10 -o json")
+    add_command(artifact, "show", show_artifact, "rota artifact show sha256:9f86d081884c")
+    add_command(
+        artifact,
         "download",
-        epilog=examples("rota artifact download 9f86d081 model.bin", "rota artifact download 9f86d081 - | tar tz"),
-    )(download)
-    artifact.command("remove", epilog=examples("rota artifact remove 9f86d081"))(remove)
-    app.add_typer(artifact, name="artifact")
+        download,
+        "rota artifact download 9f86d081 model.bin",
+        "rota artifact download 9f86d081 - | tar tz",
+    )
+    add_command(artifact, "remove", remove, "rota artifact remove 9f86d081")
 
 
 def upload(
@@ -66,7 +70,7 @@ def upload(
         try:
             made = client.artifacts.upload(source, name=name, progress=progress)
         except OSError as error:  # of the file: network errors are RotaErrors
-            raise typer.BadParameter(f"{file}: {error.strerror or error}", param_hint="FILE") from None
+            raise checks.wrong("FILE", f"{file}: {error.strerror or error}") from None
     output.result(output_format, msgspec.json.encode(made), lambda: made.short_id)
 
 
@@ -108,9 +112,9 @@ def download(
         if path.is_dir():
             path = path / (os.path.basename(found.name) or found.sha256[:12])
         if path.exists() and not force:
-            raise typer.BadParameter(f"{path} exists; name another, or give --force", param_hint="FILE")
+            raise checks.wrong("FILE", f"{path} exists; name another, or give --force")
         if not path.parent.is_dir():
-            raise typer.BadParameter(f"the folder {path.parent} does not exist", param_hint="FILE")
+            raise checks.wrong("FILE", f"the folder {path.parent} does not exist")
         with bar("downloading") as progress:
             client.artifacts.download(found.sha256, path, progress=progress)
     if output_format is Format.JSON:
@@ -159,16 +163,14 @@ def _why_none(task: TaskDocument) -> str:
 def _fetch(client: Client, one: OutputDocument, folder: Path, *, force: bool) -> None:
     """The name comes from the task: it must not lead out of the folder."""
     if path_fault(one.name) is not None:
-        raise typer.BadParameter(
-            f"the task gave an output the bad name {one.name!r}; it is not written", param_hint="--download"
-        )
+        raise checks.wrong("--download", f"the task gave an output the bad name {one.name!r}; it is not written")
     path = folder / one.name
     if path.exists() and not force:
-        raise typer.BadParameter(f"{path} exists; name another, or give --force", param_hint="--download")
+        raise checks.wrong("--download", f"{path} exists; name another, or give --force")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise typer.BadParameter(f"{path.parent} can't be made: {error.strerror}", param_hint="--download") from None
+        raise checks.wrong("--download", f"{path.parent} can't be made: {error.strerror}") from None
     with bar("downloading") as progress:
         client.artifacts.download(one.artifact, path, progress=progress)
     output.note(f"{path} is written")
@@ -176,8 +178,8 @@ def _fetch(client: Client, one: OutputDocument, folder: Path, *, force: bool) ->
 
 def _checked(reference: str) -> str:
     if digits_of(reference) is None:
-        raise typer.BadParameter(
-            f"{reference[:80]!r} is not an artifact; write sha256:… or 8 to 64 of its digits", param_hint="ARTIFACT"
+        raise checks.wrong(
+            "ARTIFACT", f"{reference[:80]!r} is not an artifact; write sha256:… or 8 to 64 of its digits"
         )
     return reference
 
@@ -188,19 +190,19 @@ def _check_readable(file: str) -> None:
         mode = os.stat(file).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
             hint = f"pipe its content to rota upload - < {file}"
-            raise typer.BadParameter(f"{file} is not a regular file; {hint}", param_hint="FILE")
+            raise checks.wrong("FILE", f"{file} is not a regular file; {hint}")
         if stat.S_ISDIR(mode):
             hint = f"pack it first (tar cz {file} | rota upload -)"
-            raise typer.BadParameter(f"{file} is a folder; {hint}", param_hint="FILE")
+            raise checks.wrong("FILE", f"{file} is a folder; {hint}")
         with open(file, "rb") as opened:
             opened.read(1)  # some files can be opened but not read
     except OSError as error:
-        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
+        raise checks.wrong("FILE", f"{file}: {error.strerror}") from None
 
 
 def _refuse_terminal() -> None:
     if sys.stdout.isatty():
-        raise typer.BadParameter("the bytes would go to the terminal; pipe them, or name a file", param_hint="FILE")
+        raise checks.wrong("FILE", "the bytes would go to the terminal; pipe them, or name a file")
 
 
 def uploaded(client: Client, spec: TaskSpec) -> TaskSpec:

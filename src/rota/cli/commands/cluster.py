@@ -10,26 +10,24 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import cluster_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import cluster_calls
 
 _Node = Annotated[str, typer.Argument(metavar="NAME", help="Name or number of the node.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("me", epilog=examples("rota me", "rota me -o json"))(me)
-    node = typer.Typer(help="Manage nodes: machines that run tasks.", rich_markup_mode="rich")
-    node.command("list", epilog=examples("rota node list", "rota node list --all"))(list_nodes)
-    node.command("show", epilog=examples("rota node show n1", "rota node show 3 -o json"))(show_node)
-    node.command("drain", epilog=examples("rota node drain n1", "rota node drain n1 --deadline 10m"))(drain_node)
-    node.command("undrain", epilog=examples("rota node undrain n1"))(undrain_node)
-    node.command("reload", epilog=examples("rota node reload n1"))(reload_node)
-    node.command("remove", epilog=examples("rota node remove n1"))(remove_node)
-    app.add_typer(node, name="node")
-    server = typer.Typer(help="Show server nodes.", rich_markup_mode="rich")
-    server.command("list", epilog=examples("rota server list"))(list_servers)
+    add_command(app, "me", me, "rota me", "rota me -o json")
+    node = add_group(app, "node", "Manage nodes: machines that run tasks.")
+    add_command(node, "list", list_nodes, "rota node list", "rota node list --all")
+    add_command(node, "show", show_node, "rota node show n1", "rota node show 3 -o json")
+    add_command(node, "drain", drain_node, "rota node drain n1", "rota node drain n1 --deadline 10m")
+    add_command(node, "undrain", undrain_node, "rota node undrain n1")
+    add_command(node, "reload", reload_node, "rota node reload n1")
+    add_command(node, "remove", remove_node, "rota node remove n1")
+    server = add_group(app, "server", "Show server nodes.")
+    add_command(server, "list", list_servers, "rota server list")
     server.callback()(_group)
-    app.add_typer(server, name="server")
 
 
 def me(output_format: Output = Format.TABLE) -> None:

@@ -9,23 +9,20 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
-from rota.cli.tables import key_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import NOTHING, add_command, add_group, exact, facts, table
 from rota.client.calls import waiting_calls
+from rota.model.answers.waiting import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
 
 
 def add_to(app: typer.Typer) -> None:
-    key = typer.Typer(help="Show concurrency keys, and hold one back for a while.", rich_markup_mode="rich")
-    key.command("list", epilog=examples("rota key list"))(list_keys)
-    key.command("cool", epilog=examples("rota key cool api.example.com --for 60s", "rota key cool printer --for 0s"))(
-        cool_key
-    )
-    app.add_typer(key, name="key")
+    key = add_group(app, "key", "Show concurrency keys, and hold one back for a while.")
+    add_command(key, "list", list_keys, "rota key list")
+    add_command(key, "cool", cool_key, "rota key cool api.example.com --for 60s", "rota key cool printer --for 0s")
 
 
 def list_keys(output_format: Output = Format.TABLE) -> None:
     """List the concurrency keys with live tasks, and the keys that cool down."""
-    show(waiting_calls.concurrency_keys(), output_format, key_tables.keys)
+    show(waiting_calls.concurrency_keys(), output_format, _keys)
 
 
 def cool_key(
@@ -36,4 +33,31 @@ def cool_key(
     """Start no task with this concurrency key for a while, in any pool. Running tasks continue."""
     given = checks.duration("--for", span)
     assert given is not None
-    show(waiting_calls.cool_key(name, given), output_format, key_tables.cooled)
+    show(waiting_calls.cool_key(name, given), output_format, _cooled)
+
+
+def _keys(answer: ConcurrencyKeyList) -> str:
+    columns = ("KEY", "COUNTED", "RUNNING>", "LIMIT>", "WAITING>", "COOLED UNTIL")
+    rows = [
+        (
+            one.key,
+            _counted(one),
+            str(one.running),
+            NOTHING if one.limit is None else str(one.limit),
+            str(one.waiting),
+            NOTHING if one.cooled_until is None else exact(one.cooled_until),
+        )
+        for one in answer.keys
+    ]
+    return table(columns, rows, empty="no task names a concurrency key, and none is cooled down")
+
+
+def _cooled(answer: CooledKey) -> str:
+    until = "not cooled down" if answer.cooled_until is None else exact(answer.cooled_until)
+    return facts((("key", answer.key), ("cooled until", until)))
+
+
+def _counted(one: ConcurrencyKeyDocument) -> str:
+    if one.scope is None:
+        return NOTHING
+    return "in all pools" if one.scope == "global" else f"in {one.pool}"

@@ -15,7 +15,7 @@ from rota.cli.shell.connection import TaskId, connect, show
 from rota.cli.shell.output import Format, Output
 from rota.cli.shell.shared_options import takes
 from rota.cli.tables import task_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import dead_letter_calls
 from rota.client.calls.dead_letter_calls import DeadFilter
 from rota.model.answers.dead_letters import RequeueAnswer
@@ -27,18 +27,13 @@ _LIMITS = ("cap", "memory", "disk", "processes", "files")
 
 
 def add_to(app: typer.Typer) -> None:
-    dead = typer.Typer(help="Manage dead letters: tasks that used up their attempts.", rich_markup_mode="rich")
-    dead.command(
-        "list", epilog=examples("rota dead list", "rota dead list --over memory --since 1d", "rota dead list --graph 7")
-    )(list_dead)
-    dead.command("show", epilog=examples("rota dead show 7"))(show_dead)
-    dead.command("requeue", epilog=examples("rota dead requeue 7 8", "rota dead requeue --name etl --since 1d"))(
-        requeue
+    dead = add_group(app, "dead", "Manage dead letters: tasks that used up their attempts.")
+    add_command(
+        dead, "list", list_dead, "rota dead list", "rota dead list --over memory --since 1d", "rota dead list --graph 7"
     )
-    dead.command(
-        "discard", epilog=examples("rota dead discard 7", "rota dead discard --reason 'exit code 3' --dry-run")
-    )(discard)
-    app.add_typer(dead, name="dead")
+    add_command(dead, "show", show_dead, "rota dead show 7")
+    add_command(dead, "requeue", requeue, "rota dead requeue 7 8", "rota dead requeue --name etl --since 1d")
+    add_command(dead, "discard", discard, "rota dead discard 7", "rota dead discard --reason 'exit code 3' --dry-run")
 
 
 def _filter(

@@ -12,7 +12,7 @@ from rota.cli.shell import checks, output
 from rota.cli.shell.connection import TaskId, TaskIds, connect, of_one_task
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import task_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command
 from rota.client.calls import conversations, graph_calls, task_calls
 from rota.client.calls.call import Call
 from rota.client.calls.task_calls import HoldReport
@@ -22,14 +22,16 @@ from rota.model.answers.task_changes import HoldAnswer, RefusedTask
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
+    add_command(
+        app,
         "edit",
-        epilog=examples(
-            "rota edit 7 --priority 9 --lane urgent", "rota edit 7 --cap 2h --tolerance 5m", "rota edit 7 --pool big"
-        ),
-    )(of_one_task(edit))
-    app.command("hold", epilog=examples("rota hold 7", "rota hold 7 8 9 --reason 'waits for the new data'"))(hold)
-    app.command("release", epilog=examples("rota release 7", "rota release 7 8 9"))(release)
+        of_one_task(edit),
+        "rota edit 7 --priority 9 --lane urgent",
+        "rota edit 7 --cap 2h --tolerance 5m",
+        "rota edit 7 --pool big",
+    )
+    add_command(app, "hold", hold, "rota hold 7", "rota hold 7 8 9 --reason 'waits for the new data'")
+    add_command(app, "release", release, "rota release 7", "rota release 7 8 9")
 
 
 def edit(

@@ -3,40 +3,49 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect
 from rota.cli.shell.output import Format, Output
+from rota.cli.shell.shared_options import takes
 from rota.cli.shell.terminal import escape
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command
 from rota.client.transport.event_reader import EventReader
 from rota.model.answers.events import EventDocument
 from rota.model.event import EventType
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
+    add_command(
+        app,
         "events",
-        epilog=examples(
-            "rota events -f",
-            "rota events -f --type failed,late --tag team=ml",
-            "rota events --since 1h --task 7",
-        ),
-    )(events)
+        events,
+        "rota events -f",
+        "rota events -f --type failed,late --tag team=ml",
+        "rota events --since 1h --task 7",
+    )
 
 
-def events(
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep showing new events.")] = False,
-    types: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE,...", help=f"Only these: {', '.join(EventType)}.")
-    ] = None,
+def event_source(
     task: Annotated[int | None, typer.Option(min=1, metavar="ID", help="Only of this task.")] = None,
     schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this schedule and its tasks.")] = None,
     name: Annotated[str | None, typer.Option(help="Only of tasks with this name.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Only of tasks with this tag.")] = None,
+) -> dict[str, Any]:
+    return {"task": task, "schedule": schedule, "name": name, "tag": checks.pair("--tag", tag) if tag else None}
+
+
+@takes("source", event_source)
+def events(
+    *,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep showing new events.")] = False,
+    types: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE,...", help=f"Only these: {', '.join(EventType)}.")
+    ] = None,
+    source: dict[str, Any],
     since: Annotated[
         str | None,
         typer.Option(metavar="WHEN", help="Since, e.g. 10m or 2026-03-01T08:00Z. [default: 1h; now with -f]"),
@@ -51,10 +60,7 @@ def events(
         since = "1h"
     reader = EventReader(
         types=chosen,
-        task=task,
-        schedule=schedule,
-        name=name,
-        tag=checks.pair("--tag", tag) if tag else None,
+        **source,
         after=after,
         since=since,
         follow=follow,

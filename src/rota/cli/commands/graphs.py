@@ -13,7 +13,7 @@ from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect, show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import graph_drawing, graph_svg, graph_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import graph_calls
 from rota.client.calls.graph_calls import GraphFilter
 
@@ -24,18 +24,21 @@ _CLEAR = "\x1b[H\x1b[J"
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="Manage graphs: tasks with dependencies, handled as one.", no_args_is_help=True)
-    group.command(
-        "list", epilog=examples("rota graph list", "rota graph list --name etl", "rota graph list --schedule nightly")
-    )(list_graphs)
-    group.command(
-        "show",
-        epilog=examples("rota graph show 7", "rota graph show 7 --watch", "rota graph show 7 --svg etl.svg"),
-    )(show_graph)
-    group.command("cancel", epilog=examples("rota graph cancel 7"))(cancel)
-    group.command("retry", epilog=examples("rota graph retry 7"))(retry)
-    group.command("rerun", epilog=examples("rota graph rerun 7"))(rerun)
-    app.add_typer(group, name="graph")
+    group = add_group(app, "graph", "Manage graphs: tasks with dependencies, handled as one.", no_args_is_help=True)
+    add_command(
+        group,
+        "list",
+        list_graphs,
+        "rota graph list",
+        "rota graph list --name etl",
+        "rota graph list --schedule nightly",
+    )
+    add_command(
+        group, "show", show_graph, "rota graph show 7", "rota graph show 7 --watch", "rota graph show 7 --svg etl.svg"
+    )
+    add_command(group, "cancel", cancel, "rota graph cancel 7")
+    add_command(group, "retry", retry, "rota graph retry 7")
+    add_command(group, "rerun", rerun, "rota graph rerun 7")
 
 
 def list_graphs(
@@ -104,11 +107,8 @@ def _watch(graph_id: int) -> None:
 
 def cancel(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
     """Cancel all tasks of a graph that have not ended."""
-    show(
-        graph_calls.cancel(graph_id),
-        output_format,
-        lambda done: f"cancelled {len(done.cancelled)}, stopping {len(done.cancelling)}",
-    )
+    call = graph_calls.cancel(graph_id)
+    show(call, output_format, lambda done: f"cancelled {len(done.cancelled)}, stopping {len(done.cancelling)}")
 
 
 def retry(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:

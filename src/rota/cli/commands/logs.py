@@ -17,20 +17,20 @@ from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, lea
 from rota.cli.shell.output import Format, Output, Raw
 from rota.cli.shell.terminal import TaskOutput
 from rota.cli.tables import task_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command
 from rota.client.transport.log_reader import LogChunk, LogEnd, LogItem, LogProgress
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
+    add_command(
+        app,
         "logs",
-        epilog=examples(
-            "rota logs 7",
-            "rota logs -f --tail 20 7",
-            "rota logs --since 10m 7",
-            "rota logs 7 --attempt 1 --stderr > why.txt",
-        ),
-    )(of_one_task(logs))
+        of_one_task(logs),
+        "rota logs 7",
+        "rota logs -f --tail 20 7",
+        "rota logs --since 10m 7",
+        "rota logs 7 --attempt 1 --stderr > why.txt",
+    )
 
 
 def logs(

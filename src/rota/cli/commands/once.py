@@ -9,20 +9,21 @@ import typer
 
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command
 from rota.model.units import milliseconds_of
 
 _RENEWALS_A_LEASE = 3
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
+    add_command(
+        app,
         "once",
+        once,
+        "rota once invoice-2026-03 -- ./send-invoices.sh",
+        "rota once --lease 10m import-7 -- ./import 7",
         context_settings={"allow_interspersed_args": False},
-        epilog=examples(
-            "rota once invoice-2026-03 -- ./send-invoices.sh", "rota once --lease 10m import-7 -- ./import 7"
-        ),
-    )(once)
+    )
 
 
 def once(

@@ -10,24 +10,23 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import cluster_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import cluster_calls
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plan.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    plan = typer.Typer(help="Manage plans (administrators).", rich_markup_mode="rich")
-    plan.command("list", epilog=examples("rota plan list"))(list_plans)
-    plan.command("show", epilog=examples("rota plan show standard"))(show_plan)
-    plan.command(
+    plan = add_group(app, "plan", "Manage plans (administrators).")
+    add_command(plan, "list", list_plans, "rota plan list")
+    add_command(plan, "show", show_plan, "rota plan show standard")
+    add_command(
+        plan,
         "set",
-        epilog=examples(
-            "rota plan set standard --tasks-per-hour 5000 --burst 500",
-            "rota plan set business --waiting-tasks none --longest-cap 24h --tiers basic,regular,premium",
-        ),
-    )(set_plan)
-    app.add_typer(plan, name="plan")
+        set_plan,
+        "rota plan set standard --tasks-per-hour 5000 --burst 500",
+        "rota plan set business --waiting-tasks none --longest-cap 24h --tiers basic,regular,premium",
+    )
 
 
 def list_plans(output_format: Output = Format.TABLE) -> None:

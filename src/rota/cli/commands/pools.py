@@ -11,7 +11,7 @@ from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.shell.shared_options import takes
 from rota.cli.tables import catalogue_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import catalogue_calls
 
 _Pool = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pool.")]
@@ -19,21 +19,17 @@ _Lane = Annotated[str, typer.Argument(metavar="NAME", help="Name of the lane.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    pool = typer.Typer(help="Manage pools of nodes.", rich_markup_mode="rich")
-    pool.command("list", epilog=examples("rota pool list"))(list_pools)
-    pool.command("show", epilog=examples("rota pool show default"))(show_pool)
-    pool.command("add", epilog=examples("rota pool add render --elastic --peak 70"))(add_pool)
-    pool.command(
-        "set", epilog=examples("rota pool set default --running-tasks 500", "rota pool set render --no-elastic")
-    )(set_pool)
-    pool.command("pause", epilog=examples("rota pool pause default"))(pause_pool)
-    pool.command("resume", epilog=examples("rota pool resume default"))(resume_pool)
-    app.add_typer(pool, name="pool")
-    lane = typer.Typer(help="Manage lanes: the order in which tasks are served.", rich_markup_mode="rich")
-    lane.command("list", epilog=examples("rota lane list"))(list_lanes)
-    lane.command("add", epilog=examples("rota lane add batch --level 2 --gated --no-promotes"))(add_lane)
-    lane.command("set", epilog=examples("rota lane set batch --no-gated"))(set_lane)
-    app.add_typer(lane, name="lane")
+    pool = add_group(app, "pool", "Manage pools of nodes.")
+    add_command(pool, "list", list_pools, "rota pool list")
+    add_command(pool, "show", show_pool, "rota pool show default")
+    add_command(pool, "add", add_pool, "rota pool add render --elastic --peak 70")
+    add_command(pool, "set", set_pool, "rota pool set default --running-tasks 500", "rota pool set render --no-elastic")
+    add_command(pool, "pause", pause_pool, "rota pool pause default")
+    add_command(pool, "resume", resume_pool, "rota pool resume default")
+    lane = add_group(app, "lane", "Manage lanes: the order in which tasks are served.")
+    add_command(lane, "list", list_lanes, "rota lane list")
+    add_command(lane, "add", add_lane, "rota lane add batch --level 2 --gated --no-promotes")
+    add_command(lane, "set", set_lane, "rota lane set batch --no-gated")
 
 
 def list_pools(output_format: Output = Format.TABLE) -> None:

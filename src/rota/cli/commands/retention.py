@@ -9,7 +9,7 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
-from rota.cli.tables.render import examples, facts
+from rota.cli.tables.render import add_command, add_group, facts
 from rota.client.calls import catalogue_calls
 from rota.model.answers.catalogue import RetentionDocument
 
@@ -17,12 +17,11 @@ _Days = Annotated[str | None, typer.Option(metavar="DAYS|none", help="Days after
 
 
 def add_to(app: typer.Typer) -> None:
-    retention = typer.Typer(help="Show and change how long data is kept.", rich_markup_mode="rich")
-    retention.command("show", epilog=examples("rota retention show"))(show_retention)
-    retention.command(
-        "set", epilog=examples("rota retention set --tasks 90 --logs 14", "rota retention set --events none")
-    )(set_retention)
-    app.add_typer(retention, name="retention")
+    retention = add_group(app, "retention", "Show and change how long data is kept.")
+    add_command(retention, "show", show_retention, "rota retention show")
+    add_command(
+        retention, "set", set_retention, "rota retention set --tasks 90 --logs 14", "rota retention set --events none"
+    )
 
 
 def show_retention(output_format: Output = Format.TABLE) -> None:

@@ -17,7 +17,7 @@ from rota.cli.shell.output import Format, Output
 from rota.cli.shell.shared_options import takes
 from rota.cli.shell.task_options import takes_schedule_options
 from rota.cli.tables import schedule_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import schedule_calls
 from rota.client.options import TaskSpec, request_of
 from rota.model.answers.schedules import OccurrenceDocument
@@ -46,36 +46,36 @@ class _WithHourly(TyperCommand):
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="Manage schedules: recurring tasks and graphs.", no_args_is_help=True)
-    group.command(
+    group = add_group(app, "schedule", "Manage schedules: recurring tasks and graphs.", no_args_is_help=True)
+    add_command(
+        group,
         "add",
+        add,
+        "rota schedule add backup --daily 02:30 --tz Europe/Berlin -- backup.sh /srv",
+        "rota schedule add report --cron '*/15 9-17 * * 1-5' --overlap skip --cap 10m -- ./report.py",
+        "rota schedule add etl --every PT3H -f rota.yaml",
+        "rota schedule add -f rota.yaml   # with schedule: in it",
+        "rota schedule add nightly --daily 02:30 --upload ./nightly.sh --bring conf.toml=./conf.toml",
         cls=_WithHourly,
-        epilog=examples(
-            "rota schedule add backup --daily 02:30 --tz Europe/Berlin -- backup.sh /srv",
-            "rota schedule add report --cron '*/15 9-17 * * 1-5' --overlap skip --cap 10m -- ./report.py",
-            "rota schedule add etl --every PT3H -f rota.yaml",
-            "rota schedule add -f rota.yaml   # with schedule: in it",
-            "rota schedule add nightly --daily 02:30 --upload ./nightly.sh --bring conf.toml=./conf.toml",
-        ),
-    )(add)
-    group.command("list", epilog=examples("rota schedule list"))(list_schedules)
-    group.command("show", epilog=examples("rota schedule show backup"))(show_schedule)
-    group.command("pause", epilog=examples("rota schedule pause backup"))(pause)
-    group.command("resume", epilog=examples("rota schedule resume backup"))(resume)
-    group.command(
-        "edit",
-        cls=_WithHourly,
-        epilog=examples("rota schedule edit backup --daily 03:00", "rota schedule edit backup --next 2030-01-31T09:00"),
-    )(edit)
-    group.command("remove", epilog=examples("rota schedule remove backup"))(remove)
-    group.command("run-now", epilog=examples("rota schedule run-now backup"))(run_now)
-    group.command("skip-next", epilog=examples("rota schedule skip-next backup"))(skip_next)
-    group.command("next", epilog=examples("rota schedule next backup -n 5"))(next_runs)
-    group.command("history", epilog=examples("rota schedule history backup"))(history)
-    group.command("backfill", epilog=examples("rota schedule backfill backup --from 2030-01-01 --to 2030-02-01"))(
-        backfill
     )
-    app.add_typer(group, name="schedule")
+    add_command(group, "list", list_schedules, "rota schedule list")
+    add_command(group, "show", show_schedule, "rota schedule show backup")
+    add_command(group, "pause", pause, "rota schedule pause backup")
+    add_command(group, "resume", resume, "rota schedule resume backup")
+    add_command(
+        group,
+        "edit",
+        edit,
+        "rota schedule edit backup --daily 03:00",
+        "rota schedule edit backup --next 2030-01-31T09:00",
+        cls=_WithHourly,
+    )
+    add_command(group, "remove", remove, "rota schedule remove backup")
+    add_command(group, "run-now", run_now, "rota schedule run-now backup")
+    add_command(group, "skip-next", skip_next, "rota schedule skip-next backup")
+    add_command(group, "next", next_runs, "rota schedule next backup -n 5")
+    add_command(group, "history", history, "rota schedule history backup")
+    add_command(group, "backfill", backfill, "rota schedule backfill backup --from 2030-01-01 --to 2030-02-01")
 
 
 def _rule(

@@ -17,7 +17,7 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
-from rota.cli.tables.render import exact, examples, table
+from rota.cli.tables.render import add_command, add_group, exact, table
 from rota.client.calls import secret_calls
 from rota.model.answers import secrets as documents
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
@@ -26,19 +26,18 @@ _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the secret a
 
 
 def add_to(app: typer.Typer) -> None:
-    secret = typer.Typer(help="Manage secrets: values that tasks get and nobody reads back.", rich_markup_mode="rich")
-    secret.command(
+    secret = add_group(app, "secret", "Manage secrets: values that tasks get and nobody reads back.")
+    add_command(
+        secret,
         "set",
-        epilog=examples(
-            "rota secret set API_KEY",
-            "pass show shop/api | rota secret set API_KEY",
-            "rota secret set TLS_KEY --file key.pem",
-        ),
-    )(set_secret)
-    secret.command("list", epilog=examples("rota secret list"))(list_secrets)
-    secret.command("remove", epilog=examples("rota secret remove API_KEY"))(remove_secret)
-    secret.command("rotate", epilog=examples("rota secret rotate"))(rotate)
-    app.add_typer(secret, name="secret")
+        set_secret,
+        "rota secret set API_KEY",
+        "pass show shop/api | rota secret set API_KEY",
+        "rota secret set TLS_KEY --file key.pem",
+    )
+    add_command(secret, "list", list_secrets, "rota secret list")
+    add_command(secret, "remove", remove_secret, "rota secret remove API_KEY")
+    add_command(secret, "rotate", rotate, "rota secret rotate")
 
 
 def set_secret(

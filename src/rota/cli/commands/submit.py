@@ -23,7 +23,7 @@ from rota.cli.shell.terminal import TaskOutput, escape
 from rota.cli.shell.trouble import OWN_TROUBLE, TRY_LATER
 from rota.cli.tables import task_tables
 from rota.cli.tables.progress_line import ProgressLine
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command
 from rota.client.calls import manifest_calls, task_calls, waiting_calls
 from rota.client.calls.outcomes import failure_of
 from rota.client.errors import RotaError
@@ -40,27 +40,27 @@ _WORDS_END_OPTIONS = {"allow_interspersed_args": False}
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
+    add_command(
+        app,
         "run",
+        run,
+        "rota run -- echo hello",
+        "rota run --memory 2G --cap 10m -- python train.py --epochs 3",
+        "rota run --script - < nightly.sh",
+        "rota run --upload ./train.sh --bring data.csv=./data.csv -- --epochs 3",
         context_settings=_WORDS_END_OPTIONS,
-        epilog=examples(
-            "rota run -- echo hello",
-            "rota run --memory 2G --cap 10m -- python train.py --epochs 3",
-            "rota run --script - < nightly.sh",
-            "rota run --upload ./train.sh --bring data.csv=./data.csv -- --epochs 3",
-        ),
-    )(run)
-    app.command(
+    )
+    add_command(
+        app,
         "submit",
+        submit,
+        "rota submit --name nightly --cap 1h -- ./backup.sh /srv",
+        "rota submit -f rota.yaml --set DAY=2030-01-31 --wait",
+        "rota submit --dry-run --cpu 8 --memory 32G -- ./train.sh",
+        "rota submit --script report.py --after 7,8 --attempts 3 --backoff 30s",
+        "rota submit --function shop.mail:send --kwargs '{\"to\": 7}' --in 10m --wait",
         context_settings=_WORDS_END_OPTIONS,
-        epilog=examples(
-            "rota submit --name nightly --cap 1h -- ./backup.sh /srv",
-            "rota submit -f rota.yaml --set DAY=2030-01-31 --wait",
-            "rota submit --dry-run --cpu 8 --memory 32G -- ./train.sh",
-            "rota submit --script report.py --after 7,8 --attempts 3 --backoff 30s",
-            "rota submit --function shop.mail:send --kwargs '{\"to\": 7}' --in 10m --wait",
-        ),
-    )(submit)
+    )
 
 
 @takes_task_options

@@ -14,7 +14,7 @@ from rota.cli.shell.connection import TaskId, TaskIds, connect, if_graph, of_one
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import graph_drawing, task_tables, waiting_tables
 from rota.cli.tables.live import watch
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command
 from rota.client.calls import graph_calls, task_calls, waiting_calls
 from rota.client.calls.call import Call
 from rota.client.calls.outcomes import result_of
@@ -27,26 +27,26 @@ MOST_EMPTY_PAGES = 50  # the server searches a bounded number of tasks per page,
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
+    add_command(
+        app,
         "list",
-        epilog=examples(
-            "rota list",
-            "rota list --status failed --limit 10",
-            "rota list --tag team=ml --all -o json",
-            "rota list --schedule nightly --since 7d",
-            "rota list --graph 12 --status failed",
-            "rota list --watch --state running",
-        ),
-    )(list_tasks)
-    app.command("show", epilog=examples("rota show 7", "rota show 7 -o json"))(show_task)
-    app.command("why", epilog=examples("rota why 7", "rota why 7 -o json"))(of_one_task(why))
-    app.command("attempts", epilog=examples("rota attempts 7"))(of_one_task(attempts))
-    app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(of_one_task(result))
-    app.command("cancel", epilog=examples("rota cancel 7", "rota cancel 7 8 9"))(cancel)
-    app.command("pause", epilog=examples("rota pause 7"))(of_one_task(pause))
-    app.command("resume", epilog=examples("rota resume 7"))(of_one_task(resume))
-    app.command("retry", epilog=examples("rota retry 7"))(retry)
-    app.command("extend", epilog=examples("rota extend 7 +1h", "rota extend 7 3h"))(of_one_task(extend))
+        list_tasks,
+        "rota list",
+        "rota list --status failed --limit 10",
+        "rota list --tag team=ml --all -o json",
+        "rota list --schedule nightly --since 7d",
+        "rota list --graph 12 --status failed",
+        "rota list --watch --state running",
+    )
+    add_command(app, "show", show_task, "rota show 7", "rota show 7 -o json")
+    add_command(app, "why", of_one_task(why), "rota why 7", "rota why 7 -o json")
+    add_command(app, "attempts", of_one_task(attempts), "rota attempts 7")
+    add_command(app, "result", of_one_task(result), "rota result 7", "rota result 7 | jq .total")
+    add_command(app, "cancel", cancel, "rota cancel 7", "rota cancel 7 8 9")
+    add_command(app, "pause", of_one_task(pause), "rota pause 7")
+    add_command(app, "resume", of_one_task(resume), "rota resume 7")
+    add_command(app, "retry", retry, "rota retry 7")
+    add_command(app, "extend", of_one_task(extend), "rota extend 7 +1h", "rota extend 7 3h")
 
 
 def list_tasks(

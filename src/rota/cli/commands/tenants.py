@@ -10,20 +10,19 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import cluster_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import cluster_calls
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    tenant = typer.Typer(help="Manage tenants (administrators).", rich_markup_mode="rich")
-    tenant.command("add", epilog=examples("rota tenant add acme --plan standard"))(add)
-    tenant.command("set", epilog=examples("rota tenant set acme --plan business", "rota tenant set acme --trusted"))(
-        change
-    )
-    tenant.command("pause", epilog=examples("rota tenant pause acme"))(pause)
-    tenant.command("resume", epilog=examples("rota tenant resume acme"))(resume)
-    tenant.command("list", epilog=examples("rota tenant list"))(list_tenants)
-    app.add_typer(tenant, name="tenant")
+    tenant = add_group(app, "tenant", "Manage tenants (administrators).")
+    add_command(tenant, "add", add, "rota tenant add acme --plan standard")
+    add_command(tenant, "set", change, "rota tenant set acme --plan business", "rota tenant set acme --trusted")
+    add_command(tenant, "pause", pause, "rota tenant pause acme")
+    add_command(tenant, "resume", resume, "rota tenant resume acme")
+    add_command(tenant, "list", list_tenants, "rota tenant list")
 
 
 def add(
@@ -38,7 +37,7 @@ def add(
 
 
 def change(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant.")],
+    name: _Name,
     plan: Annotated[str | None, typer.Option(metavar="PLAN", help="Its new plan.")] = None,
     trusted: Annotated[
         bool | None, typer.Option("--trusted/--untrusted", help="Whether its code may run without a sandbox.")
@@ -55,19 +54,13 @@ def change(
     )
 
 
-def pause(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant.")],
-    output_format: Output = Format.TABLE,
-) -> None:
+def pause(name: _Name, output_format: Output = Format.TABLE) -> None:
     """Pause a tenant: none of its tasks starts, in any pool, until it is resumed. Running tasks continue."""
     call = cluster_calls.pause_tenant(checks.word("NAME", name))
     show(call, output_format, lambda answer: f"tenant {answer.name} is paused")
 
 
-def resume(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant.")],
-    output_format: Output = Format.TABLE,
-) -> None:
+def resume(name: _Name, output_format: Output = Format.TABLE) -> None:
     """Resume a tenant, so that its tasks start again."""
     call = cluster_calls.resume_tenant(checks.word("NAME", name))
     show(call, output_format, lambda answer: f"tenant {answer.name} goes on")

@@ -10,7 +10,7 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import catalogue_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import catalogue_calls
 
 _Tier = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tier.")]
@@ -19,27 +19,22 @@ _Text = str | None
 
 
 def add_to(app: typer.Typer) -> None:
-    tier = typer.Typer(help="Manage tiers: named amounts of resources.", rich_markup_mode="rich")
-    tier.command("list", epilog=examples("rota tier list"))(list_tiers)
-    tier.command(
-        "set",
-        epilog=examples("rota tier set huge --cpu 16 --memory 64G --gpu 1", "rota tier set basic --memory 512M"),
-    )(set_tier)
-    tier.command("remove", epilog=examples("rota tier remove huge"))(remove_tier)
-    app.add_typer(tier, name="tier")
-    category = typer.Typer(
-        help="Manage categories: named defaults for tolerance, lane and cap.", rich_markup_mode="rich"
+    tier = add_group(app, "tier", "Manage tiers: named amounts of resources.")
+    add_command(tier, "list", list_tiers, "rota tier list")
+    add_command(
+        tier, "set", set_tier, "rota tier set huge --cpu 16 --memory 64G --gpu 1", "rota tier set basic --memory 512M"
     )
-    category.command("list", epilog=examples("rota category list"))(list_categories)
-    category.command(
+    add_command(tier, "remove", remove_tier, "rota tier remove huge")
+    category = add_group(app, "category", "Manage categories: named defaults for tolerance, lane and cap.")
+    add_command(category, "list", list_categories, "rota category list")
+    add_command(
+        category,
         "set",
-        epilog=examples(
-            "rota category set report --tolerance 2h --lane off-peak --cap 1h",
-            "rota category set report --cap none",
-        ),
-    )(set_category)
-    category.command("remove", epilog=examples("rota category remove report"))(remove_category)
-    app.add_typer(category, name="category")
+        set_category,
+        "rota category set report --tolerance 2h --lane off-peak --cap 1h",
+        "rota category set report --cap none",
+    )
+    add_command(category, "remove", remove_category, "rota category remove report")
 
 
 def list_tiers(output_format: Output = Format.TABLE) -> None:

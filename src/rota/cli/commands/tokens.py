@@ -14,23 +14,22 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import cluster_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import cluster_calls
 from rota.model.tenant import Role
 
 
 def add_to(app: typer.Typer) -> None:
-    token = typer.Typer(help="Manage tokens (administrators).", rich_markup_mode="rich")
-    token.command(
+    token = add_group(app, "token", "Manage tokens (administrators).")
+    add_command(
+        token,
         "add",
-        epilog=examples(
-            "rota token add --tenant acme --user ann --role member",
-            "rota token add --tenant acme --user ci --role member --expires 2030-01-01T00:00:00Z > token",
-        ),
-    )(add)
-    token.command("list", epilog=examples("rota token list"))(list_tokens)
-    token.command("revoke", epilog=examples("rota token revoke 3"))(revoke)
-    app.add_typer(token, name="token")
+        add,
+        "rota token add --tenant acme --user ann --role member",
+        "rota token add --tenant acme --user ci --role member --expires 2030-01-01T00:00:00Z > token",
+    )
+    add_command(token, "list", list_tokens, "rota token list")
+    add_command(token, "revoke", revoke, "rota token revoke 3")
 
 
 def add(

@@ -11,14 +11,14 @@ from rota.cli.shell.connection import connect, show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import waiting_tables
 from rota.cli.tables.live import watch
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command
 from rota.client.calls import waiting_calls
 
 REFRESH_SECONDS = 1.0
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("top", epilog=examples("rota top", "rota top --pool render", "rota top --once -o json"))(top)
+    add_command(app, "top", top, "rota top", "rota top --pool render", "rota top --once -o json")
 
 
 def top(

@@ -11,19 +11,19 @@ from rota.cli.commands import manifests
 from rota.cli.commands.manifests import ManifestFile, Variables
 from rota.cli.shell import checks, output
 from rota.cli.shell.output import Format, Output
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command
 from rota.client.calls import manifest_calls
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(
+    add_command(
+        app,
         "validate",
-        epilog=examples(
-            "rota validate -f rota.yaml",
-            "rota validate -f etl.yaml --set DAY=2030-01-31 --server",
-            "rota validate --schema > rota.schema.json",
-        ),
-    )(validate)
+        validate,
+        "rota validate -f rota.yaml",
+        "rota validate -f etl.yaml --set DAY=2030-01-31 --server",
+        "rota validate --schema > rota.schema.json",
+    )
 
 
 def validate(

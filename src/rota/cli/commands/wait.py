@@ -17,7 +17,7 @@ from rota.cli.shell.output import Format, Output
 from rota.cli.shell.terminal import escape
 from rota.cli.shell.trouble import TRY_LATER
 from rota.cli.tables import task_tables
-from rota.cli.tables.render import examples
+from rota.cli.tables.render import add_command
 from rota.client.calls import graph_calls, task_calls
 from rota.client.calls.conversations import wait_for_all
 from rota.client.errors import NotFound, WaitTimeout
@@ -33,7 +33,7 @@ _QUIET_ROUND_SECONDS = 30.0
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("wait", epilog=examples("rota wait 7", "rota wait 7 8 9 --timeout 10m"))(wait)
+    add_command(app, "wait", wait, "rota wait 7", "rota wait 7 8 9 --timeout 10m")
 
 
 def wait(
@@ -71,7 +71,11 @@ def wait(
             client.converse(wait_for_all(wanted, timeout_seconds, time.monotonic, heard, longest))
         except WaitTimeout as error:
             late = error
-    _show(wanted, ended, output_format, task_tables.ended)
+    found = [ended[task_id] for task_id in wanted if task_id in ended]
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode({"ended": found, "pending": len(wanted) - len(found)}))
+    elif found:
+        output.say(task_tables.ended(found))
     if late is not None:
         raise late
     others = {task.state for task in ended.values()} - {"done"}
@@ -94,19 +98,6 @@ def _members(client: Client, ids: list[int]) -> list[int]:
                     raise unknown from None
                 found.append(number)
         return found
-
-
-def _show(
-    wanted: list[int],
-    ended: dict[int, EndedTask],
-    output_format: Format,
-    draw: Callable[[list[EndedTask]], str],
-) -> None:
-    found = [ended[task_id] for task_id in wanted if task_id in ended]
-    if output_format is Format.JSON:
-        output.document(msgspec.json.encode({"ended": found, "pending": len(wanted) - len(found)}))
-    elif found:
-        output.say(draw(found))
 
 
 @contextmanager

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from rota.cli.commands.events import event_types
-from rota.cli.shell import checks
+from rota.cli.commands.events import event_source, event_types
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
-from rota.cli.tables.render import NOTHING, exact, examples, table
+from rota.cli.shell.shared_options import takes
+from rota.cli.tables.render import NOTHING, add_command, add_group, exact, table
 from rota.client.calls import webhook_calls
 from rota.model.answers.webhooks import DeliveryPage, WebhookDocument, WebhookList
 from rota.model.event import EventType
@@ -19,43 +19,34 @@ _Id = Annotated[int, typer.Argument(metavar="WEBHOOK", min=1, help="Id of the we
 
 
 def add_to(app: typer.Typer) -> None:
-    webhook = typer.Typer(help="Manage webhooks: signed messages about events.", rich_markup_mode="rich")
-    webhook.command(
+    webhook = add_group(app, "webhook", "Manage webhooks: signed messages about events.")
+    add_command(
+        webhook,
         "add",
-        epilog=examples(
-            "rota webhook add https://example.org/hook --events dead-lettered,late",
-            "rota webhook add https://example.org/hook --task 7 --events done",
-            "rota webhook add https://example.org/hook --schedule nightly",
-        ),
-    )(add)
-    webhook.command("list", epilog=examples("rota webhook list"))(list_webhooks)
-    webhook.command("remove", epilog=examples("rota webhook remove 3"))(remove)
-    webhook.command("resume", epilog=examples("rota webhook resume 3"))(resume)
-    webhook.command("deliveries", epilog=examples("rota webhook deliveries 3"))(deliveries)
-    webhook.command("redeliver", epilog=examples("rota webhook redeliver 3 41"))(redeliver)
-    app.add_typer(webhook, name="webhook")
+        add,
+        "rota webhook add https://example.org/hook --events dead-lettered,late",
+        "rota webhook add https://example.org/hook --task 7 --events done",
+        "rota webhook add https://example.org/hook --schedule nightly",
+    )
+    add_command(webhook, "list", list_webhooks, "rota webhook list")
+    add_command(webhook, "remove", remove, "rota webhook remove 3")
+    add_command(webhook, "resume", resume, "rota webhook resume 3")
+    add_command(webhook, "deliveries", deliveries, "rota webhook deliveries 3")
+    add_command(webhook, "redeliver", redeliver, "rota webhook redeliver 3 41")
 
 
+@takes("source", event_source)
 def add(
+    *,
     url: Annotated[str, typer.Argument(metavar="URL", help="Address to which messages are posted: https://host/path.")],
     events: Annotated[
         str | None, typer.Option(metavar="TYPE,...", help=f"Only these: {', '.join(EventType)}. [default: all]")
     ] = None,
-    task: Annotated[int | None, typer.Option(min=1, metavar="ID", help="Only of this task.")] = None,
-    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this schedule and its tasks.")] = None,
-    name: Annotated[str | None, typer.Option(help="Only of tasks with this name.")] = None,
-    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Only of tasks with this tag.")] = None,
+    source: dict[str, Any],
     output_format: Output = Format.TABLE,
 ) -> None:
     """Add a webhook for future events. Prints the secret that signs its messages, once."""
-    call = webhook_calls.add_webhook(
-        url,
-        events=event_types("--events", events) or (),
-        task=task,
-        schedule=schedule,
-        name=name,
-        tag=checks.pair("--tag", tag) if tag else None,
-    )
+    call = webhook_calls.add_webhook(url, events=event_types("--events", events) or (), **source)
     show(call, output_format, lambda made: f"webhook {made.id}\nsecret {made.secret}  (not shown again)")
 
 

@@ -31,18 +31,15 @@ def findings(url: str) -> list[Finding]:
     except _UNUSABLE as error:
         return [Finding("database", "broken", f"{type(error).__name__}: {error}", "check --database")]
     version = f"PostgreSQL {seen.server_version // 10000}"
-    old = seen.server_version < 150000
+    is_new = seen.server_version >= 150000
     found = [
-        Finding("database", "broken", version, "15 or newer") if old else Finding("database", "ok", version),
-        Finding("schema", "ok", f"version {seen.schema}")
-        if seen.schema_current
-        else Finding("schema", "broken", f"version {seen.schema}", "rota db upgrade"),
+        _judged("database", version, is_good=is_new, remedy="15 or newer"),
+        _judged("schema", f"version {seen.schema}", is_good=seen.schema_current, remedy="rota db upgrade"),
     ]
     if seen.schema_current:
-        stuck = f"{seen.stuck} found"
-        found.append(
-            Finding("stuck tasks", "broken", stuck, "please report")
-            if seen.stuck
-            else Finding("stuck tasks", "ok", stuck)
-        )
+        found.append(_judged("stuck tasks", f"{seen.stuck} found", is_good=not seen.stuck, remedy="please report"))
     return found
+
+
+def _judged(what: str, detail: str, *, is_good: bool, remedy: str) -> Finding:
+    return Finding(what, "ok", detail) if is_good else Finding(what, "broken", detail, remedy)

@@ -18,32 +18,31 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.output import Format, Output, note, say
 from rota.cli.simulate.swarm import progress_on_terminal, prove, swarm
-from rota.cli.tables.render import Column, examples, facts, number, table
+from rota.cli.tables.render import Column, add_command, add_group, facts, number, table
 
 _Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same jobs and the same figures.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    simulate = typer.Typer(help="Run the scheduler in virtual time: traces, load, faults.", rich_markup_mode="rich")
-    simulate.command(
+    simulate = add_group(app, "simulate", "Run the scheduler in virtual time: traces, load, faults.")
+    add_command(
+        simulate,
         "trace",
-        epilog=examples(
-            "rota simulate trace lublin_256.swf --len 1024 --iter 10 --policy rota --policy fcfs-easy",
-            "rota simulate trace openb_pods.csv --nodes openb_nodes.csv --fill 1.3 --policy rota --policy best-fit",
-            "rota simulate trace lublin_256.swf --len 1024 --iter 1 --plot run.html",
-        ),
-    )(trace)
-    simulate.command(
+        trace,
+        "rota simulate trace lublin_256.swf --len 1024 --iter 10 --policy rota --policy fcfs-easy",
+        "rota simulate trace openb_pods.csv --nodes openb_nodes.csv --fill 1.3 --policy rota --policy best-fit",
+        "rota simulate trace lublin_256.swf --len 1024 --iter 1 --plot run.html",
+    )
+    add_command(
+        simulate,
         "load",
-        epilog=examples(
-            "rota simulate load --nodes 10000 --tenants 1000 --rate 2000 --hours 1",
-            "rota simulate load --nodes 10000 --tenants 1000 --burst 100000",
-            "rota simulate load --fairness",
-        ),
-    )(load)
+        load,
+        "rota simulate load --nodes 10000 --tenants 1000 --rate 2000 --hours 1",
+        "rota simulate load --nodes 10000 --tenants 1000 --burst 100000",
+        "rota simulate load --fairness",
+    )
     simulate.command("swarm")(swarm)
     simulate.command("prove")(prove)
-    app.add_typer(simulate, name="simulate")
 
 
 def trace(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
 
 from rota.cli.shell.terminal import escape
 from rota.model.units import bytes_text
@@ -100,9 +102,18 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return _drawn(drawn)
 
 
-def examples(*lines: str) -> str:
-    """The epilog of a command's help. The blank lines keep each example on its own line."""
-    return "\n\n".join(("Examples:", *(f"  {line}" for line in lines)))
+def add_group(app: typer.Typer, name: str, help: str, **settings: Any) -> typer.Typer:
+    group = typer.Typer(**settings)
+    app.add_typer(group, name=name, help=help)
+    return group
+
+
+def add_command(
+    group: typer.Typer, name: str, function: Callable[..., object], *examples: str, **settings: Any
+) -> None:
+    # Blank lines keep each example on its own line.
+    epilog = "\n\n".join(("Examples:", *(f"  {line}" for line in examples)))
+    group.command(name, epilog=epilog, **settings)(function)
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

@@ -89,7 +89,6 @@ def letter(one: DeadLetterDocument) -> str:
 
 def task(one: tasks.TaskDocument) -> str:
     now = datetime.now(UTC)
-    room = one.resources
     pairs = [
         ("task", str(one.id)),
         ("name", one.name or ""),
@@ -107,7 +106,7 @@ def task(one: tasks.TaskDocument) -> str:
         ("schedule", f"{one.schedule}, for {exact(one.scheduled_for)}" if one.schedule and one.scheduled_for else ""),
         ("graph", _text(one.graph) if one.index is None else f"{one.graph}, index {one.index}"),
         ("admitted by", one.admitted_by or ""),
-        ("resources", _room(room) if room else ""),
+        ("resources", _amounts(one.resources) if one.resources else ""),
         ("requires", labels(one.require)),
         ("preemptible", "yes" if one.preemptible else ""),
         ("if unplaceable", "waits" if one.unplaceable == "wait" else ""),
@@ -312,14 +311,14 @@ def _ran(one: tasks.TaskSummary, now: datetime) -> float | None:
     return max(0.0, (now - one.started_at).total_seconds())
 
 
-def _room(room: tasks.Amounts) -> str:
-    parts = [f"{number(room.cpu)} cpu", f"{size(room.memory_bytes)} memory"]
-    parts += [f"{size(room.disk_bytes)} disk"] if room.disk_bytes else []
-    parts += [f"{number(room.iops)} disk operations/s"] if room.iops else []
-    parts += [f"{size(room.bandwidth_bits)}bit/s"] if room.bandwidth_bits else []
-    parts += [f"{number(room.gpus)} gpu"] if room.gpus else []
-    parts += [f"{room.ports} ports"] if room.ports else []
-    return ", ".join(parts + [f"{amount} {name}" for name, amount in sorted(room.custom.items())])
+def _amounts(given: tasks.Amounts) -> str:
+    parts = [f"{number(given.cpu)} cpu", f"{size(given.memory_bytes)} memory"]
+    parts += [f"{size(given.disk_bytes)} disk"] if given.disk_bytes else []
+    parts += [f"{number(given.iops)} disk operations/s"] if given.iops else []
+    parts += [f"{size(given.bandwidth_bits)}bit/s"] if given.bandwidth_bits else []
+    parts += [f"{number(given.gpus)} gpu"] if given.gpus else []
+    parts += [f"{given.ports} ports"] if given.ports else []
+    return ", ".join(parts + [f"{amount} {name}" for name, amount in sorted(given.custom.items())])
 
 
 def _moments(one: tasks.TaskDocument) -> list[tuple[str, datetime | None]]:

@@ -148,13 +148,13 @@ def _resources(load: documents.PoolLoadDocument) -> str:
 
 def _demand(demand: documents.DemandDocument) -> str:
     lines = [
-        f"missing: {one.nodes} more of {_room(one.capacity)} to start {_tasks(one.tasks)} in time"
+        f"missing: {one.nodes} more of {_amounts(one.capacity)} to start {_tasks(one.tasks)} in time"
         for one in demand.missing
     ]
     if demand.late:
         lines.insert(0, f"late: {_tasks(demand.late)} can't start by the time asked for")
     lines += [
-        f"no node could ever hold {_tasks(one.tasks)} of {_room(one.asks)}"
+        f"no node could ever hold {_tasks(one.tasks)} of {_amounts(one.asks)}"
         + (f" with {labels(one.require)}" if one.require else "")
         for one in demand.unplaceable[:3]
     ]
@@ -212,7 +212,7 @@ def _tasks(count: int) -> str:
     return f"{count:,} task{'' if count == 1 else 's'}"
 
 
-def _room(amounts: Amounts) -> str:
+def _amounts(amounts: Amounts) -> str:
     parts = [f"{number(amounts.cpu)} cpu", f"{size(amounts.memory_bytes)} memory"]
     parts += [f"{number(amounts.gpus)} gpu"] if amounts.gpus else []
     return ", ".join([*parts, *(f"{amount} {name}" for name, amount in sorted(amounts.custom.items()))])
