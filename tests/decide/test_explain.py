@@ -335,7 +335,7 @@ def test_a_reserved_node_is_free_when_its_task_has_run() -> None:
     scene.order()
     found = why(scene, beside)
     assert (found.reason, found.sentence) == (
-        "room-reserved",
+        "resources-reserved",
         "the free resources are reserved for a task that has waited longer; ahead of it: 1 task of yours",
     )
     assert (found.estimated_start_us, found.basis, found.likely_node) == (90 * SECOND_US, "after-reserved", 1)
@@ -365,7 +365,7 @@ def test_a_task_that_fits_and_is_first_is_about_to_start() -> None:
     assert (found.reason, found.sentence) == ("soon", "2 nodes have room: it is about to start")
     assert (found.estimated_start_us, found.basis, found.free_nodes) == (scene.now_us, "free-now", 2)
     second = scene.task()
-    assert reason_of(scene, second) == ("in-line", "1 task of yours is ahead of it")
+    assert reason_of(scene, second) == ("in-queue", "1 task of yours is ahead of it")
 
 
 def test_a_task_that_does_not_exist_is_explained_and_forgotten() -> None:

@@ -154,7 +154,7 @@ def test_everybody_can_ask_why_a_task_waits_and_when_it_starts(
     _fill(client, gates, cpu=1)
     big = client.submit(["true"], name=uuid4().hex, cpu=2, require={"zone": "a"}, cap="10s", priority=1)
     beside = client.submit(["true"], name=uuid4().hex, cpu=1, require={"zone": "a"}, cap="1h")
-    _until(lambda: client.why(beside.id).reason == "room-reserved")
+    _until(lambda: client.why(beside.id).reason == "resources-reserved")
     said = rota("why", str(big.id)).stdout
     assert "node-0 is reserved for it" in said
     assert "starts about" in said

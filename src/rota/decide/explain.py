@@ -296,12 +296,12 @@ class _Waiting:
         if kept and len(self._fitting) <= len({r.node for r in kept}):
             sentence = "the free resources are reserved for a task that has waited longer"
             start = queue_position.start_after_kept(self._state, self._fitting, self._now)
-            return "room-reserved", sentence + self._behind_others(), start
+            return "resources-reserved", sentence + self._behind_others(), start
         if self._position.tenants:
             return "share", self._others(), self._start()
         if self._position.mine:
             mine = wording.count(self._position.mine, "task of yours is", "tasks of yours are")
-            return "in-line", f"{mine} ahead of it", self._start()
+            return "in-queue", f"{mine} ahead of it", self._start()
         nodes = wording.count(len(self._fitting), "node has", "nodes have")
         return "soon", f"{nodes} room: it is about to start", self._start()
 
