@@ -52,7 +52,7 @@ _COMMANDS = {
     "graph": ("commands.graphs", "Manage graphs: tasks with dependencies, handled as one."),
     "schedule": ("commands.schedules", "Manage schedules: recurring tasks and graphs."),
     "artifact": ("commands.artifacts", "Manage uploaded files and the outputs of tasks."),
-    "key": ("commands.concurrency_keys", "Show concurrency keys, and hold one back for a while."),
+    "key": ("commands.concurrency_keys", "Show concurrency keys, and cool one down."),
     "node": ("commands.cluster", "Manage nodes: machines that run tasks."),
     "server": ("commands.cluster", "Show server nodes."),
     "tenant": ("commands.tenants", "Manage tenants (administrators)."),

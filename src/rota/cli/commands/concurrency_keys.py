@@ -15,7 +15,7 @@ from rota.model.answers.waiting import ConcurrencyKeyDocument, ConcurrencyKeyLis
 
 
 def add_to(app: typer.Typer) -> None:
-    key = add_group(app, "key", "Show concurrency keys, and hold one back for a while.")
+    key = add_group(app, "key", "Show concurrency keys, and cool one down.")
     add_command(key, "list", list_keys, "rota key list")
     add_command(key, "cool", cool_key, "rota key cool api.example.com --for 60s", "rota key cool printer --for 0s")
 

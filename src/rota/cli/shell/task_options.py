@@ -17,7 +17,7 @@ from rota.cli.shell.shared_options import with_options
 from rota.client.options import TaskSpec
 
 _WHAT = "What to run"
-_ROOM = "Room to run in"
+_RESOURCES = "Resources and isolation"
 _WHEN = "When"
 
 Text = str | None
@@ -138,48 +138,57 @@ def _check_arguments(words: list[str] | None, *, function: Text, args: Text, kwa
 
 
 def room_to_run_in(
-    cpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="CPU cores: 1.5 or 500m.")] = None,
-    memory: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Memory: 512M, 2Gi.")] = None,
-    disk: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Disk space: 10G.")] = None,
-    iops: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Disk operations per second: 500, 5k.")] = None,
-    bandwidth: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Network bits per second: 100M.")] = None,
-    gpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="GPUs: 2, or a fraction of one: 0.5.")] = None,
+    cpu: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="CPU cores: 1.5 or 500m.")] = None,
+    memory: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="Memory: 512M, 2Gi.")] = None,
+    disk: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="Disk space: 10G.")] = None,
+    iops: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="Disk operations per second: 500, 5k.")] = None,
+    bandwidth: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="Network bits per second: 100M.")] = None,
+    gpu: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="GPUs: 2, or a fraction of one: 0.5.")] = None,
     port: Annotated[
         list[int] | None,
         typer.Option(
-            metavar="COUNT", min=1, rich_help_panel=_ROOM, help="Number of TCP ports; repeated counts add up."
+            metavar="COUNT", min=1, rich_help_panel=_RESOURCES, help="Number of TCP ports; repeated counts add up."
         ),
     ] = None,
     custom: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=AMOUNT", rich_help_panel=_ROOM, help="Amount of a custom resource; repeatable."),
+        typer.Option(
+            metavar="NAME=AMOUNT", rich_help_panel=_RESOURCES, help="Amount of a custom resource; repeatable."
+        ),
     ] = None,
-    tier: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Named amounts: basic, regular, premium, …")] = None,
+    tier: Annotated[
+        Text, typer.Option(rich_help_panel=_RESOURCES, help="Named amounts: basic, regular, premium, …")
+    ] = None,
     require: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Run only on nodes with this label; repeatable."
+            metavar="LABEL=VALUE", rich_help_panel=_RESOURCES, help="Run only on nodes with this label; repeatable."
         ),
     ] = None,
     image: Annotated[
-        Text, typer.Option(metavar="IMAGE", rich_help_panel=_ROOM, help="Run in this container image, or rootfs:NAME.")
+        Text,
+        typer.Option(metavar="IMAGE", rich_help_panel=_RESOURCES, help="Run in this container image, or rootfs:NAME."),
     ] = None,
     isolation: Annotated[
-        Text, typer.Option(metavar="none|sandbox|container", rich_help_panel=_ROOM, help="Isolation from other tasks.")
+        Text,
+        typer.Option(metavar="none|sandbox|container", rich_help_panel=_RESOURCES, help="Isolation from other tasks."),
     ] = None,
     network: Annotated[
-        bool, typer.Option("--network", rich_help_panel=_ROOM, help="Give a sandboxed task network access.")
+        bool, typer.Option("--network", rich_help_panel=_RESOURCES, help="Give a sandboxed task network access.")
     ] = False,
     processes: Annotated[
-        int | None, typer.Option(min=1, rich_help_panel=_ROOM, help="Limit of processes and threads.")
+        int | None, typer.Option(min=1, rich_help_panel=_RESOURCES, help="Limit of processes and threads.")
     ] = None,
     mount: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", rich_help_panel=_ROOM, help="Mount a folder that the operator named; repeatable."),
+        typer.Option(
+            metavar="NAME", rich_help_panel=_RESOURCES, help="Mount a folder that the operator named; repeatable."
+        ),
     ] = None,
-    pool: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Pool of nodes to run in.")] = None,
+    pool: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="Pool of nodes to run in.")] = None,
     unplaceable: Annotated[
-        Text, typer.Option(metavar="refuse|wait", rich_help_panel=_ROOM, help="What to do if no node is large enough.")
+        Text,
+        typer.Option(metavar="refuse|wait", rich_help_panel=_RESOURCES, help="What to do if no node is large enough."),
     ] = None,
 ) -> TaskSpec:
     return {
