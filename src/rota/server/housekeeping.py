@@ -49,27 +49,48 @@ async def run_retention(database: Database) -> None:
     while True:
         await asyncio.sleep(ROUND_SECONDS)
         try:
-            async with database.engine() as connection:
-                kept = await retention.read_retention(connection)
-                if kept.events_days is not None:
-                    for day in await retention.drop_old_events(connection, kept.events_days):
-                        log.info("retention.dropped", partition=day)
-                if kept.deliveries_days is not None:
-                    await forget_deliveries(connection, kept.deliveries_days, rows=cleaning.ROWS_A_ROUND)
-                if kept.tasks_days is not None:
-                    for number in await retention.drop_old_ranges(connection, kept.tasks_days):
-                        log.info("retention.dropped", tasks=number)
-                    await retention.forget_orphans(connection)
-                    after = await retention.forget_old_tasks(connection, kept.tasks_days, after=after)
-                if kept.logs_days is not None:
-                    for number in await retention.drop_old_ranges(connection, kept.logs_days, logs_only=True):
-                        log.info("retention.dropped", logs=number)
-                if kept.tasks_days is not None:  # graphs go after their last task
-                    members = await retention.forget_members(connection, after=members)
-                    graphs = await retention.forget_graphs(connection, after=graphs)
-                segments = await forget_segments(connection, kept.logs_days, after=segments)
+            after = await retain(database, after)
+            members, graphs = await retain_graphs(database, members, graphs)
+            segments = await retain_segments(database, segments)
         except Problem as error:
             log.debug("retention.put_off", error=error.detail)
+
+
+async def retain(database: Database, after: int) -> int:
+    """One round. Returns where the next one begins to check single rows."""
+    async with database.engine() as connection:
+        kept = await retention.read_retention(connection)
+        if kept.events_days is not None:
+            for day in await retention.drop_old_events(connection, kept.events_days):
+                log.info("retention.dropped", partition=day)
+        if kept.deliveries_days is not None:
+            await forget_deliveries(connection, kept.deliveries_days, rows=cleaning.ROWS_A_ROUND)
+        if kept.tasks_days is not None:
+            for number in await retention.drop_old_ranges(connection, kept.tasks_days):
+                log.info("retention.dropped", tasks=number)
+            await retention.forget_orphans(connection)
+            after = await retention.forget_old_tasks(connection, kept.tasks_days, after=after)
+        if kept.logs_days is not None:
+            for number in await retention.drop_old_ranges(connection, kept.logs_days, logs_only=True):
+                log.info("retention.dropped", logs=number)
+    return after
+
+
+async def retain_graphs(database: Database, members: int, graphs: int) -> tuple[int, int]:
+    """One round for graphs, which are deleted after their last task. Returns where the next round begins."""
+    async with database.engine() as connection:
+        if (await retention.read_retention(connection)).tasks_days is None:
+            return 0, 0
+        members = await retention.forget_members(connection, after=members)
+        graphs = await retention.forget_graphs(connection, after=graphs)
+    return members, graphs
+
+
+async def retain_segments(database: Database, after: int) -> int:
+    """One round for output in the object store. Returns where the next one begins."""
+    async with database.engine() as connection:
+        kept = await retention.read_retention(connection)
+        return await forget_segments(connection, kept.logs_days, after=after)
 
 
 async def run_expiry(database: Database, tell: Callable[[Expired], None]) -> None:
