@@ -180,7 +180,9 @@ def test_two_retries_of_a_graph_at_once_make_one_linked_run_of_each(
             caller = Caller(
                 token_id=1, tenant_id=rows.tenant, tenant="t", user="u", role=Role.MEMBER, plan=plan, trusted=True
             )
-            answers = await asyncio.gather(*(runs.retry(caller, graph) for _ in range(3)), return_exceptions=True)
+            answers = await asyncio.gather(
+                *(runs.again(caller, graph, retry=True) for _ in range(3)), return_exceptions=True
+            )
             won = [one for one in answers if isinstance(one, Again)]
             bad = [task for task, end in zip(tasks, expected(nodes), strict=True) if end > State.DONE]
             assert len(won) <= 1 if bad else not won
