@@ -1,4 +1,4 @@
-"""Reads a run's spec: the JSON that `rota.model.request.task_request.ExecSpec` writes.
+"""Reads the spec of a run: the JSON that admission writes (`admit/judge/fields.py`, `spec_head_of`).
 
 A separate decoder, because msgspec reads `Raw | None` as null only; here an absent `args` is an empty `Raw`. Cheap to
 import: the warm children use it too.
