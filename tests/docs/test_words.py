@@ -14,6 +14,7 @@ PRIVATE = (
     "boarding", "landed", "attend",
 )  # fmt: skip
 ORDINARY = re.compile(r"in[- ]flight")  # of requests, as everybody says it
+ORDINARY_NAMES = frozenset((Path(__file__).parent / "ordinary_words.txt").read_text().split())
 
 
 def texts() -> dict[Path, str]:
@@ -55,3 +56,13 @@ def test_each_word_of_the_glossary_is_used(word: str) -> None:
     used = re.compile(rf"(?<![a-z]){plain}(?![a-z]{{4}})", re.IGNORECASE)
     pages = ("ARCHITECTURE.md", "glossary.md")
     assert any(used.search(text) for path, text in texts().items() if path.name not in pages), f"nothing says {word!r}"
+
+
+def test_each_name_of_a_module_is_an_ordinary_word_or_in_the_glossary() -> None:
+    """A new module with another word: use the ordinary term, or explain the word in the glossary."""
+    glossary = {part for word in entries() for part in re.split(r"[ /-]+", word.lower())}
+    explained = glossary | {f"{word}s" for word in glossary} | ORDINARY_NAMES
+    modules = [path.relative_to(ROOT / "src").with_suffix("") for path in (ROOT / "src").rglob("*.py")]
+    words = {word for module in modules for part in module.parts for word in part.strip("_").split("_") if word}
+    assert len(words) > 300
+    assert sorted(words - explained) == []

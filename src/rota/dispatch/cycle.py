@@ -240,9 +240,7 @@ def _deliver(pool: PoolState, node: int, runs: list[Run]) -> None:
     if session.boot != pool.attempts[runs[0].task].boot:  # no attempt of the old boot can be running
         for run in runs:
             pool.give_up(pool.attempts[run.task], Outcome.DISRUPTED, "its node restarted before it was sent")
-    elif (
-        session.reported_closed is Closed.LEAVING
-    ):  # reported during the authorisation; it may be gone before they arrive
+    elif session.reported_closed is Closed.LEAVING:  # meanwhile; it may be gone before they arrive
         for run in runs:
             pool.give_up(pool.attempts[run.task], Outcome.RECALLED, "its node is about to leave")
     else:

@@ -113,7 +113,7 @@ async def wind_down(
     has_leader: bool,  # without a leader there is no goodbye
 ) -> None:
     """Ends what runs, then waits a bounded time for results, goodbye and output to arrive."""
-    log.info("stopping", attempt=bench.attempt_count)
+    log.info("stopping", attempts=bench.attempt_count)
     asked_at = time.monotonic()
     bench.leave()
     bench.disrupt_all()

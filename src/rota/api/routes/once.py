@@ -126,7 +126,7 @@ async def do_once_for_task(request: Request) -> Response:
     result = _json_of(ask.result)
     faults = _key_faults(ask.key)
     if ask.action not in ("claim", "done", "give-up") or (ask.action == "done") != bool(result):
-        faults.append(Fault("/say", "invalid-value", "say is claim, done (with a result) or give-up"))
+        faults.append(Fault("/action", "invalid-value", "action is claim, done (with a result) or give-up"))
     if not 1 <= len(ask.nonce) <= 64 or not (0 < ask.task < 2**63 and 0 < ask.attempt < 2**15):
         faults.append(Fault("/nonce", "invalid-value", "there is no such attempt or use"))
     if len(result) > MOST_RESULT_BYTES:

@@ -326,7 +326,7 @@ def _device_environment(process_key: ProcessKey) -> dict[str, str]:
 
 
 def _at_first(limits: UnitLimits) -> UnitLimits:
-    """Loading Python on a tenth of a CPU would take seconds: `ready` sets the other limits."""
+    """Loading Python on a tenth of a CPU would take seconds: `started` sets the other limits."""
     return msgspec.structs.replace(limits, cpu_milli=0, disk_bytes=0)
 
 
