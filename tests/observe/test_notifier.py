@@ -15,7 +15,7 @@ from rota.model.attempt import Outcome
 from rota.model.event import EventFilter, EventType
 from rota.model.webhook import BACKOFF_SECONDS, DeliveryState, Webhook, pause_after, shown_key, signing_key
 from rota.observe.notify.notifier import Notifier
-from rota.observe.notify.targets import Resolve, resolve
+from rota.public_addresses import Resolve, resolve
 from rota.settle.settlement import settle
 from rota.store import webhooks
 from rota.store.reading import NEWEST

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rota.observe.notify.targets import ForbiddenTarget, Unresolved, is_public, judge, resolve
+from rota.observe.notify.targets import judge
+from rota.public_addresses import ForbiddenTarget, Unresolved, is_public, resolve
 
 
 async def public(_host: str, _port: int) -> list[str]:

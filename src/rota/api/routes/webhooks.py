@@ -18,7 +18,8 @@ from rota.model.errors import Fault, FaultList, invalid, not_found
 from rota.model.event import EventFilter, EventType
 from rota.model.tenant import Scope
 from rota.model.webhook import SALT_BYTES, Webhook, shown_key, signing_key
-from rota.observe.notify.targets import ForbiddenTarget, Unresolved, judge, resolve
+from rota.observe.notify.targets import judge
+from rota.public_addresses import ForbiddenTarget, Unresolved, resolve
 from rota.store import webhooks
 from rota.store.reading import NEWEST
 from rota.store.webhooks import Delivery

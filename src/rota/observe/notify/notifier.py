@@ -20,7 +20,8 @@ import structlog
 from rota.model.errors import Problem
 from rota.model.event import Event
 from rota.model.webhook import DeliveryState, Message, pause_after, signed_headers, signing_key
-from rota.observe.notify.targets import ForbiddenTarget, Resolve, Unresolved, judge, resolve
+from rota.observe.notify.targets import judge
+from rota.public_addresses import ForbiddenTarget, Resolve, Unresolved, resolve
 from rota.store import webhooks
 from rota.store.database import Database
 from rota.store.events import read_events

@@ -1,31 +1,17 @@
 """Checks the target of a webhook: only public addresses are allowed.
 
-A name is resolved for every delivery, all of its addresses are checked, and the connection goes to a checked address,
-so a name that resolves differently a moment later has no effect.
+The address rules are those of `rota.public_addresses`; here the URL is taken apart and the connection is pinned.
 """
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
-import socket
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from rota.public_addresses import ForbiddenTarget, Resolve, judged_address
+
 MOST_URL = 2_000
-RESOLVE_SECONDS = 5.0
 PORTS = {"http": 80, "https": 443}
-
-Resolve = Callable[[str, int], Awaitable[list[str]]]
-
-
-class ForbiddenTarget(Exception):
-    """The text names what would be allowed."""
-
-
-class Unresolved(Exception):
-    """The name can't be resolved right now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +35,6 @@ class Target:
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-async def resolve(host: str, port: int) -> list[str]:
-    """The system's resolver."""
-    try:
-        async with asyncio.timeout(RESOLVE_SECONDS):
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError, TimeoutError) as error:
-        raise Unresolved(f"{host} can't be resolved: {error}") from None
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
 async def judge(url: str, *, private: bool, resolving: Resolve) -> Target:
     """The checked target of the URL. `private`: the operator allows any address and port."""
     try:
@@ -74,26 +50,6 @@ async def judge(url: str, *, private: bool, resolving: Resolve) -> Target:
     port = port if port is not None else PORTS[parts.scheme]
     if port not in PORTS.values() and not private:
         raise ForbiddenTarget(f"port {port} is not allowed; use 443 or 80")
-    addresses = await resolving(host, port)
-    if not addresses:
-        raise Unresolved(f"{host} has no address")
-    if not private and not all(map(is_public, addresses)):
-        raise ForbiddenTarget(f"{host} is not a public address")
+    address = await judged_address(host, port, private=private, resolving=resolving)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme, host, port, addresses[0].partition("%")[0], path)
-
-
-_TUNNELS = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")))
-
-
-def is_public(text: str) -> bool:
-    """Whether the address is on the public internet. Tunnels of IPv4 in IPv6 are not."""
-    if "%" in text:
-        return False
-    address = ipaddress.ip_address(text)
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_public(str(address.ipv4_mapped))
-        if any(address in network for network in _TUNNELS):
-            return False
-    return address.is_global and not address.is_multicast and not address.is_reserved
+    return Target(parts.scheme, host, port, address, path)
