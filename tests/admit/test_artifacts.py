@@ -93,6 +93,15 @@ async def test_the_limit_counts_the_bytes_that_come_not_those_that_were_declared
     await small.upload(bench.caller, pieces(bytes(1000)), name="", expected=Expected())
 
 
+async def test_an_upload_larger_than_a_plans_whole_storage_gets_a_final_answer(bench: Bench) -> None:
+    caller = await bench.node.caller(storage_bytes=1000)
+    for expected in (Expected(size_bytes=1200), Expected()):
+        with pytest.raises(Problem) as refused:
+            await bench.artifacts.upload(caller, pieces(bytes(600), bytes(600)), name="", expected=expected)
+        assert (refused.value.status, refused.value.slug) == (413, "payload-too-large")
+    assert bench.kept() == []
+
+
 async def test_uploads_at_once_can_not_pass_a_plans_storage_together(bench: Bench) -> None:
     caller = await bench.node.caller(storage_bytes=2500)
     results = await asyncio.gather(*(bench.upload(os.urandom(1000), caller) for _ in range(6)), return_exceptions=True)

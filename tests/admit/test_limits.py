@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from rota.admit.limits import Allowance, allowance_of
+from rota.admit.limits import Allowance, allowance_of, backlog_seconds
 from rota.model.errors import Problem
 from rota.model.tenant import Caller, Plan
 from tests.admit.node import Node, running_node, task
@@ -20,6 +21,18 @@ async def _later(node: Node, caller: Caller, seconds: float) -> None:
             "update rate_limits set arrival = arrival - $2::interval where tenant = $1",
             caller.tenant_id, timedelta(seconds=seconds),
         )  # fmt: skip
+
+
+def _with_plan(caller: Caller, **limits: int) -> Caller:
+    """The same tenant after an operator changed its plan."""
+    return replace(caller, plan=replace(caller.plan, **limits))
+
+
+async def _burst_left(node: Node, caller: Caller) -> int:
+    allowance = allowance_of(caller.plan)
+    assert allowance is not None
+    async with node.database.engine() as connection:
+        return allowance.allowed_now(await backlog_seconds(connection, caller.tenant_id, allowance))
 
 
 async def test_the_burst_is_admitted_and_the_next_task_refused_with_the_time_to_wait(node: Node) -> None:
@@ -50,6 +63,69 @@ async def test_a_batch_larger_than_the_burst_gets_a_final_answer(node: Node) -> 
     assert (refused.value.status, refused.value.slug) == (422, "batch-exceeds-plan")
     assert refused.value.retry_after_seconds is None
     await node.submit(caller, *[task() for _ in range(5)])
+
+
+@pytest.mark.parametrize("limits", [{}, {"tasks_per_hour": 3600, "burst": 2}])
+async def test_a_batch_larger_than_the_waiting_cap_gets_a_final_answer(node: Node, limits: dict[str, int]) -> None:
+    caller = await node.caller(waiting_tasks=5, **limits)
+    with pytest.raises(Problem) as refused:
+        await node.submit(caller, *[task() for _ in range(6)])
+    assert (refused.value.status, refused.value.slug) == (422, "batch-exceeds-plan")
+    assert refused.value.retry_after_seconds is None
+    assert refused.value.detail == "the batch has 6 tasks; plan unlimited allows 5 waiting and running tasks in all"
+
+
+async def test_a_better_plan_counts_what_was_used_in_tasks(node: Node) -> None:
+    free = await node.caller(tasks_per_hour=100, burst=50)
+    await node.submit(free, *[task() for _ in range(50)])
+    business = _with_plan(free, tasks_per_hour=50_000, burst=1000)
+    assert await _burst_left(node, business) == pytest.approx(950, abs=1)
+    await node.submit(business, *[task() for _ in range(900)])
+    with pytest.raises(Problem) as refused:
+        await node.submit(business, *[task() for _ in range(200)])
+    assert refused.value.retry_after_seconds == pytest.approx(150 * 0.072, abs=1)
+    await _later(node, business, 200 * 0.072)
+    await node.submit(business, *[task() for _ in range(200)])
+
+
+async def test_a_smaller_plan_counts_at_most_its_burst_as_used(node: Node) -> None:
+    business = await node.caller(tasks_per_hour=50_000, burst=1000)
+    await node.submit(business, *[task() for _ in range(800)])
+    free = _with_plan(business, tasks_per_hour=100, burst=50)
+    assert await _burst_left(node, free) == 0
+    with pytest.raises(Problem) as refused:
+        await node.submit(free, task())
+    assert refused.value.retry_after_seconds == pytest.approx(36, abs=1)
+    await _later(node, free, 36)
+    await node.submit(free, task())
+
+
+async def test_a_smaller_burst_at_the_same_rate_does_not_lock_its_tenant_out(node: Node) -> None:
+    large = await node.caller(tasks_per_hour=100, burst=1000)
+    await node.submit(large, *[task() for _ in range(1000)])
+    small = _with_plan(large, tasks_per_hour=100, burst=10)
+    with pytest.raises(Problem) as refused:
+        await node.submit(small, task())
+    assert refused.value.retry_after_seconds == pytest.approx(36, abs=1)
+
+
+async def test_nodes_that_know_different_plans_for_a_moment_do_not_lock_a_tenant_out(node: Node) -> None:
+    free = await node.caller(tasks_per_hour=100, burst=50)
+    business = _with_plan(free, tasks_per_hour=50_000, burst=1000)
+    for caller in (free, business, free, business):
+        await node.submit(caller, *[task() for _ in range(10)])
+    assert await _burst_left(node, business) == pytest.approx(960, abs=1)
+
+
+async def test_a_limit_tells_how_many_are_allowed_in_which_time(node: Node) -> None:
+    caller = await node.caller(tasks_per_hour=100, burst=2)
+    await node.submit(caller, task(), task())
+    with pytest.raises(Problem) as refused:
+        await node.submit(caller, task())
+    assert (refused.value.title, refused.value.detail) == (
+        "Limit exceeded",
+        "plan unlimited allows 100 tasks an hour, 2 of them at once; 0 would be allowed now, 1 was asked for",
+    )
 
 
 async def test_two_nodes_share_one_allowance(node: Node, shared: str) -> None:

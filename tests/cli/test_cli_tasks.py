@@ -192,6 +192,14 @@ def test_run_exits_125_for_trouble_of_its_own(server: StubServer, rota: Rota, an
     assert (ran.code, ran.out) == (125, "")
 
 
+def test_a_limit_is_named_with_when_to_come_back(server: StubServer, rota: Rota) -> None:
+    detail = "plan free allows 100 tasks an hour, 50 of them at once; 0 would be allowed now, 1 was asked for"
+    answer = problem(429, "rate-limited", detail, title="Limit exceeded", retry_after=1083)
+    server.on("POST", "/v1/tasks", answer)
+    ran = rota("submit", "--", "job")
+    assert (ran.code, ran.err) == (4, f"rota: Limit exceeded: {detail}; try again in 18m3s\n")
+
+
 @pytest.mark.parametrize(
     ("answer", "code"),
     [

@@ -92,8 +92,9 @@ def test_a_server_that_is_not_there_is_unreachable_once_the_retry_time_is_up(ser
 
 
 def test_a_reached_limit_is_raised_at_once_with_the_time_to_try_again(server: StubServer, client: Client) -> None:
-    server.on("POST", "/v1/tasks", problem(429, "rate-limited", "Limit exceeded", retry_after=2.5))
-    with pytest.raises(LimitExceeded, match="Limit exceeded") as caught:
+    answer = problem(429, "rate-limited", "plan free allows 100 tasks an hour", title="Limit exceeded", retry_after=2.5)
+    server.on("POST", "/v1/tasks", answer)
+    with pytest.raises(LimitExceeded, match=r"^Limit exceeded: plan free allows 100 tasks an hour$") as caught:
         client.submit(["true"])
     assert (caught.value.retry_after, caught.value.slug) == (2.5, "rate-limited")
     assert len(server.received) == 1

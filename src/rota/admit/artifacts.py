@@ -118,8 +118,9 @@ class Artifacts:
 
     async def _check_quota(self, tenant: int, storage_bytes: int | None, expected: Expected) -> None:
         """Refuses a declared size before the bytes come. The received size is checked again at the end."""
-        if expected.size_bytes is not None and expected.size_bytes > self._limit_bytes:
-            raise _too_large(self._limit_bytes)
+        largest = self._largest_bytes(storage_bytes)
+        if expected.size_bytes is not None and expected.size_bytes > largest:
+            raise _too_large(largest)
         if storage_bytes is None:
             return
         async with self._database.engine() as connection:
@@ -127,19 +128,24 @@ class Artifacts:
         if used + (expected.size_bytes or 0) > storage_bytes:
             raise _full(used, storage_bytes)
 
+    def _largest_bytes(self, storage_bytes: int | None) -> int:
+        """More can never be stored, whatever the tenant removes."""
+        return self._limit_bytes if storage_bytes is None else min(self._limit_bytes, storage_bytes)
+
     async def _write(self, owner: Holder, chunks: AsyncIterator[bytes], name: str, expected: Expected) -> NewObject:
         await self._check_quota(owner.tenant, owner.storage_bytes, expected)
         objects = self._store()
         random_name = uuid4().hex
         key = f"{self._prefix}/{owner.tenant}/{random_name[:2]}/{random_name}"
         digest, size = hashlib.sha256(), 0
+        largest = self._largest_bytes(owner.storage_bytes)
 
         async def counted() -> AsyncIterator[bytes]:
             nonlocal size
             async for chunk in chunks:
                 size += len(chunk)
-                if size > self._limit_bytes:
-                    raise _too_large(self._limit_bytes)
+                if size > largest:
+                    raise _too_large(largest)
                 digest.update(chunk)
                 yield chunk
             if expected.sha256 is not None and digest.digest() != expected.sha256:

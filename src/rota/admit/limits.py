@@ -1,7 +1,7 @@
 """The limits of a plan: the rate of submission and the number of waiting tasks. One statement per tenant and batch.
 
-A request above a limit is refused at once with 429, never accepted slowly. A batch that is larger than the burst can
-never pass, so it is refused with 422.
+A request above a limit is refused at once with 429, never accepted slowly. A batch that is larger than the burst or
+than the number of waiting tasks can never pass, so it is refused with 422.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import timedelta
 from rota.model.errors import Fault, Problem
 from rota.model.tenant import Caller, Plan
 from rota.store import tenants
-from rota.store.database import Database
+from rota.store.database import AnyConnection, Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,35 @@ def allowance_of(plan: Plan) -> Allowance | None:
     return Allowance(timedelta(hours=1) / plan.tasks_per_hour, plan.burst or plan.tasks_per_hour)
 
 
+async def backlog_seconds(connection: AnyConnection, tenant: int, allowance: Allowance) -> float:
+    """How far the tenant is ahead of its rate."""
+    return await tenants.rate_backlog(connection, tenant, interval=allowance.interval, ahead=allowance.ahead)
+
+
 async def check_limits(database: Database, caller: Caller, tasks: int) -> None:
     """Raises if the tasks exceed a limit of the plan; else takes them off the tenant's allowance."""
+    check_size(caller.plan, tasks)
     await check_waiting(database, caller, tasks)
     await check_rate(database, caller, tasks)
+
+
+def check_size(plan: Plan, tasks: int) -> None:
+    """Raises if the plan can never admit so many tasks at once, however long the caller waits."""
+    allowance = allowance_of(plan)
+    detail = f"the batch has {tasks} tasks; plan {plan.name} "
+    if plan.waiting_tasks is not None and tasks > plan.waiting_tasks:
+        detail += f"allows {plan.waiting_tasks} waiting and running tasks in all"
+    elif allowance is not None and tasks > allowance.burst:
+        detail += f"admits at most {allowance.burst} at once"
+    else:
+        return
+    raise Problem(
+        "batch-exceeds-plan",
+        status=422,
+        title="The batch is larger than the plan can ever admit",
+        detail=detail,
+        faults=(Fault("/tasks", "batch-exceeds-plan", detail),),
+    )
 
 
 async def check_rate(database: Database, caller: Caller, tasks: int, *, take: bool = True) -> None:
@@ -55,26 +80,17 @@ async def check_rate(database: Database, caller: Caller, tasks: int, *, take: bo
     plan, allowance = caller.plan, allowance_of(caller.plan)
     if allowance is None or tasks == 0:
         return
-    if tasks > allowance.burst:
-        detail = f"the batch has {tasks} tasks; plan {plan.name} admits at most {allowance.burst} at once"
-        raise Problem(
-            "batch-exceeds-plan",
-            status=422,
-            title="The batch is larger than the plan can ever admit",
-            detail=detail,
-            faults=(Fault("/tasks", "batch-exceeds-plan", detail),),
-        )
     async with database.engine() as connection:
         if take and await tenants.take_rate(
-            connection, caller.tenant_id, tasks=tasks, interval=allowance.interval, burst=allowance.ahead
+            connection, caller.tenant_id, tasks=tasks, interval=allowance.interval, ahead=allowance.ahead
         ):
             return
-        backlog = await tenants.rate_backlog(connection, caller.tenant_id)
+        backlog = await backlog_seconds(connection, caller.tenant_id, allowance)
     allowed_now = allowance.allowed_now(backlog)
     if take or allowed_now < tasks:
         detail = (
-            f"plan {plan.name} admits {plan.tasks_per_hour} tasks an hour; "
-            f"{allowed_now} would be allowed now, {tasks} were asked for"
+            f"plan {plan.name} allows {plan.tasks_per_hour} tasks an hour, {allowance.burst} of them at once; "
+            f"{allowed_now} would be allowed now, {_asked_for(tasks)}"
         )
         raise _exceeded("rate-limited", detail, allowed_now, tasks, allowance.seconds_until(tasks, backlog))
 
@@ -87,8 +103,14 @@ async def check_waiting(database: Database, caller: Caller, tasks: int) -> None:
     async with database.engine() as connection:
         waiting = await tenants.count_waiting(connection, caller.tenant_id, up_to=most + 1)
     if waiting + tasks > most:
-        detail = f"{waiting} tasks wait or run; plan {caller.plan.name} allows {most}, {tasks} were asked for"
+        detail = (
+            f"plan {caller.plan.name} allows {most} waiting and running tasks; there are {waiting}, {_asked_for(tasks)}"
+        )
         raise _exceeded("quota-exceeded", detail, max(0, most - waiting), tasks, 30.0)
+
+
+def _asked_for(tasks: int) -> str:
+    return f"{tasks} {'was' if tasks == 1 else 'were'} asked for"
 
 
 def _exceeded(slug: str, detail: str, allowed_now: int, asked: int, retry_after_seconds: float) -> Problem:

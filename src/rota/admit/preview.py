@@ -14,7 +14,7 @@ from functools import partial
 
 from rota.admit.admission import Admission
 from rota.admit.judge.arrays import Expanded
-from rota.admit.limits import check_rate, check_waiting
+from rota.admit.limits import check_rate, check_size, check_waiting
 from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
@@ -80,6 +80,7 @@ async def preview(
     new = [draft for index, draft in enumerate(drafts) if index not in set(admitted.replayed)]
     refusals: list[Problem] = []
     if new:
+        check_size(caller.plan, len(drafts))
         for check in (check_waiting, partial(check_rate, take=False)):
             try:
                 await check(database, caller, len(drafts))

@@ -145,16 +145,22 @@ async def revoke_token(connection: AnyConnection, number: int) -> bool:
 
 
 async def take_rate(
-    connection: AnyConnection, tenant: int, *, tasks: int, interval: timedelta, burst: timedelta
+    connection: AnyConnection, tenant: int, *, tasks: int, interval: timedelta, ahead: timedelta
 ) -> bool:
-    """One step of the generic cell rate algorithm for a whole batch or nothing. One row serves all nodes."""
-    taken = await connection.fetchval(sql("tenants/take_rate"), tenant, tasks, interval, burst)
+    """One step of the generic cell rate algorithm for a whole batch or nothing. One row serves all nodes.
+
+    The row is in the units of the plan that it was written under; after a change of plan it is converted first.
+    """
+    limits = (interval, ahead)
+    taken = await connection.fetchval(sql("tenants/take_rate"), tenant, tasks, *limits)
+    if taken is None and await connection.fetchval(sql("tenants/convert_rate"), tenant, *limits) is not None:
+        taken = await connection.fetchval(sql("tenants/take_rate"), tenant, tasks, *limits)
     return taken is not None
 
 
-async def rate_backlog(connection: AnyConnection, tenant: int) -> float:
-    """How far the tenant is ahead of its rate, in seconds."""
-    seconds = await connection.fetchval(sql("tenants/rate_backlog"), tenant)
+async def rate_backlog(connection: AnyConnection, tenant: int, *, interval: timedelta, ahead: timedelta) -> float:
+    """How far the tenant is ahead of this rate, in seconds."""
+    seconds = await connection.fetchval(sql("tenants/rate_backlog"), tenant, interval, ahead)
     return float(seconds or 0.0)
 
 

@@ -7,7 +7,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
-from rota.admit.limits import allowance_of
+from rota.admit.limits import allowance_of, backlog_seconds
 from rota.api.answers import answer, filled, node_of, plan_of
 from rota.api.audited import audit
 from rota.api.described import TRUTH, Parameter, described, read_query
@@ -18,7 +18,7 @@ from rota.model.answers.cluster import Me, NodeDocument, NodeList, ServerDocumen
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
 from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
-from rota.store import nodes, reading, tenants
+from rota.store import nodes, reading
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
@@ -39,16 +39,18 @@ async def get_me(request: Request) -> Response:
     """The caller, its plan, and how much of it is used. Counts stop at 100,000."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
+    allowance = allowance_of(caller.plan)
     async with services.database.engine() as connection:
         usage = await reading.read_usage(connection, caller.tenant_id, up_to=MOST_COUNTED)
-        backlog = await tenants.rate_backlog(connection, caller.tenant_id)
-    allowance = allowance_of(caller.plan)
+        left = None
+        if allowance is not None:
+            left = allowance.allowed_now(await backlog_seconds(connection, caller.tenant_id, allowance))
     used = Usage(
         waiting=usage["waiting"],
         running=usage["running"],
         running_cpu=usage["cpu_milli"] / 1000,
         running_memory_bytes=usage["memory_bytes"],
-        burst_left=None if allowance is None else allowance.allowed_now(backlog),
+        burst_left=left,
     )
     plan = plan_of(caller.plan)
     return answer(Me(tenant=caller.tenant, user=caller.user, role=caller.role.value, plan=plan, usage=used))

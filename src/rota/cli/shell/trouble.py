@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import sys
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ from typer import TyperException
 from rota.cli.shell.terminal import escape
 from rota.client import errors
 from rota.client.errors import ManifestFault
+from rota.model.units import duration_text
 
 USAGE = 2
 TRY_LATER = 75  # EX_TEMPFAIL
@@ -69,7 +71,7 @@ def line_of(error: Exception) -> str:
     elif isinstance(error, errors.Unauthorized):
         text = f"{error} (set ROTA_TOKEN, or use the profile that `rota up` writes)"
     elif isinstance(error, errors.LimitExceeded) and error.retry_after is not None:
-        text = f"{error} (try again in {error.retry_after:g} s)"
+        text = f"{error}; try again in {duration_text(1000 * math.ceil(error.retry_after))}"
     elif isinstance(error, errors.Refused) and len(error.faults) > 1:
         text = f"{error} (" + "; ".join(f"{fault.pointer}: {fault.detail}" for fault in error.faults) + ")"
     elif isinstance(error, errors.RotaError):

@@ -41,6 +41,8 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> errors.Rot
         return errors.ServerFault(f"{text} (HTTP {status})", document=document)
     kinds: dict[int, type[errors.Refused]] = {401: errors.Unauthorized, 404: errors.NotFound, 429: errors.LimitExceeded}
     kind = kinds.get(status, errors.Refused)
+    if kind is errors.LimitExceeded and problem.title and problem.title != text:
+        text = f"{problem.title}: {text}"
     error = kind(text, status=status, slug=slug, faults=tuple(problem.errors), document=document)
     if isinstance(error, errors.LimitExceeded):
         error.retry_after = retry_after

@@ -1,2 +1,4 @@
-select greatest(0, extract(epoch from arrival - clock_timestamp()))::float8
+select extract(epoch from
+{rate_ahead}
+)::float8
 from rate_limits where tenant = $1
