@@ -18,6 +18,7 @@ from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Resources
 from rota.model.task import Kind, Lane
 from rota.model.tenant import Plan
+from rota.model.tolerance import ToleranceSource, whole_ms
 from rota.store.task_rows import Template
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -74,10 +75,35 @@ def test_a_tolerance_follows_from_a_cap_and_a_given_one_is_marked() -> None:
     assert (given.tolerance_ms, given.tolerance_given) == (60_000, True)
 
 
-@pytest.mark.parametrize(("typical_us", "tolerance_ms"), [(2_000_000, 60_000), (10**9, 3_600_000), (7, 1)])
-def test_with_nothing_given_the_tolerance_follows_from_how_long_such_work_usually_takes(
-    typical_us: int, tolerance_ms: int
+@pytest.mark.parametrize(
+    ("plan_ms", "request_fields", "source", "whole"),
+    [
+        (3_600_000, {"tolerance": "1m", "category": "report", "cap": "5s"}, ToleranceSource.GIVEN, 60_000),
+        (3_600_000, {"category": "report", "cap": "5s"}, ToleranceSource.CATEGORY, 600_000),
+        (3_600_000, {"cap": "5s"}, ToleranceSource.CAP, 150_000),
+        (3_600_000, {"category": "mail"}, ToleranceSource.CAP, 300_000),
+        (3_600_000, {}, ToleranceSource.PLAN, 3_600_000),
+        (60_000, {}, ToleranceSource.PLAN, 60_000),
+        (0, {}, ToleranceSource.PLAN, 0),
+        (None, {}, ToleranceSource.NONE, None),
+    ],
+)
+@pytest.mark.parametrize("typical_us", [None, 2_500, 10**9])
+def test_a_tolerance_is_given_or_the_categorys_or_by_a_given_cap_or_the_plans_and_never_by_usual_run_times(
+    plan_ms: int | None, request_fields: dict[str, str], source: ToleranceSource, whole: int | None, typical_us: int
 ) -> None:
+    typical = {} if typical_us is None else {work_hash(Kind.COMMAND, "true"): typical_us}
+    facts = replace(FACTS, plan=replace(PLAN, tolerance_ms=plan_ms), typical_us=typical)
+    template = Validator(facts).template(TaskRequest(command=["true"], **request_fields), "")  # type: ignore[arg-type]
+    assert template is not None
+    assert (template.tolerance_source, whole_ms(template.tolerance_ms, template.leeway_ms)) == (source, whole)
+
+
+@pytest.mark.parametrize(("typical_us", "sooner_ms"), [(2_000_000, 1_740_000), (10**9, 0), (7, 1_800_000)])
+def test_with_nothing_given_usually_short_work_is_ordered_first_by_at_most_half_of_the_plans_tolerance(
+    typical_us: int, sooner_ms: int
+) -> None:
+    tolerance_ms = 3_600_000 - sooner_ms
     facts = replace(FACTS, typical_us={work_hash(Kind.COMMAND, "sort"): typical_us})
     known, other, capped = (
         Validator(facts).template(request, "")
@@ -88,7 +114,7 @@ def test_with_nothing_given_the_tolerance_follows_from_how_long_such_work_usuall
     assert known is not None
     assert other is not None
     assert capped is not None
-    assert (known.tolerance_ms, known.tolerance_given) == (tolerance_ms, False)
+    assert (known.tolerance_ms, known.leeway_ms, known.tolerance_given) == (tolerance_ms, sooner_ms, False)
     assert (other.tolerance_ms, capped.tolerance_ms) == (3_600_000, 300_000)
 
 

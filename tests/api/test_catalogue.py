@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import httpx
 import pytest
 
+from rota.model.queue import work_hash
+from rota.model.task import Kind
 from tests.api.served import Said, Served, problem
 
 PATIENCE_SECONDS = 10.0
@@ -91,6 +94,83 @@ def test_a_bad_tier_is_refused_field_by_field(admin: Admin, name: str, body: Any
 
 
 # ---- categories ----------------------------------------------------------------------------------------------------
+
+
+def test_a_task_says_who_gave_its_tolerance_and_the_usual_run_time_gives_none(served: Served, admin: Admin) -> None:
+    name, number = served.add_tenant("free")
+    token = served.add_token(name)
+    assert served.send("GET", "/v1/me", token=token).json()["plan"]["tolerance_seconds"] == 3600
+
+    def submitted(**fields: Any) -> dict[str, Any]:
+        task = served.submit(token, **fields)
+        shown = dict(served.send("GET", f"/v1/tasks/{task}", token=token).json())
+        asked = served.send("GET", f"/v1/tasks/{task}/why", token=token).json()
+        for field in ("tolerance_seconds", "tolerance_source", "start_by"):
+            assert asked[field] == shown[field]
+        preview = served.send("POST", "/v1/tasks/preview", {"command": ["true"], **fields}, token=token).json()
+        (group,) = preview["groups"]
+        assert (group["tolerance_seconds"], group["tolerance_source"]) == (
+            shown["tolerance_seconds"],
+            shown["tolerance_source"],
+        )
+        return shown
+
+    def seconds(task: dict[str, Any]) -> float:
+        moments = (datetime.fromisoformat(task[field]) for field in ("start_by", "created_at"))
+        return next(moments).timestamp() - next(moments).timestamp()
+
+    served.ask(
+        "insert into run_times (tenant, work, typical_us) values ($1, $2, 2500) returning tenant",
+        number,
+        work_hash(Kind.COMMAND, "true"),
+    )
+    for fields, whole, source in (
+        ({}, 3600, "plan"),
+        ({"tolerance": "5m"}, 300, "given"),
+        ({"cap": "10s"}, 300, "cap"),
+    ):
+        task = submitted(**fields)
+        assert (task["tolerance_seconds"], task["tolerance_source"]) == (whole, source)
+        assert seconds(task) == pytest.approx(whole)
+    ordered = accepted_order(served, number)
+    assert ordered < 3600, "usually short work comes first among equals"
+
+    plain = submitted()
+    edited = served.send(
+        "PATCH", f"/v1/tasks/{plain['id']}", {"tolerance": "20m", "version": plain["version"]}, token=token
+    ).json()
+    assert (edited["tolerance_seconds"], edited["tolerance_source"]) == (1200, "given")
+    assert seconds(edited) == pytest.approx(1200)
+    assert edited["edits"][0]["changes"]["tolerance_seconds"] == [3600, 1200]
+
+
+def accepted_order(served: Served, tenant: int) -> float:
+    """How long after its submission the tenant's first task is ordered, once admission knows the usual run time."""
+    token = served.add_token(served.ask("select name from tenants where id = $1", tenant)[0][0])
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        task = served.submit(token)
+        (row,) = served.ask("select tolerance_ms, leeway_ms from tasks where id = $1", task)
+        assert row[0] + row[1] == 3_600_000
+        if row[1] or time.monotonic() > until:
+            return float(row[0] / 1000)
+        time.sleep(0.1)
+
+
+def test_a_plan_gives_the_default_tolerance_or_none(served: Served, admin: Admin) -> None:
+    wrong = admin("PATCH", "/v1/plans/business", {"tolerance": "400d"})
+    assert problem(wrong) == Said(422, "out-of-range", (("/tolerance", "out-of-range"),))
+    name, _ = served.add_tenant("business")
+    token = served.add_token(name)
+    for given, whole, source in (("90s", 90, "plan"), (None, None, "none"), ("1h", 3600, "plan")):
+        assert admin("PATCH", "/v1/plans/business", {"tolerance": given}).json()["tolerance_seconds"] == whole
+        until = time.monotonic() + PATIENCE_SECONDS
+        while served.send("GET", "/v1/me", token=token).json()["plan"]["tolerance_seconds"] != whole:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        task = served.send("GET", f"/v1/tasks/{served.submit(token)}", token=token).json()
+        assert (task["tolerance_seconds"], task["tolerance_source"]) == (whole, source)
+        assert (task["start_by"] is None) == (whole is None)
 
 
 def test_a_category_gives_tasks_their_tolerance_lane_and_cap(served: Served, admin: Admin) -> None:

@@ -133,6 +133,20 @@ def test_each_reading_command_draws_a_table_and_gives_the_exact_json(
             "25 %",
         ),
         (
+            "plan set regular --tolerance 2h",
+            "PATCH /v1/plans/regular",
+            {"tolerance": "2h"},
+            {**PLAN, "tolerance_seconds": 7200},
+            "2h00m",
+        ),
+        (
+            "plan set regular --tolerance none",
+            "PATCH /v1/plans/regular",
+            {"tolerance": None},
+            {**PLAN, "tolerance_seconds": None},
+            "none",
+        ),
+        (
             "tier set huge --cpu 16 --memory 64G --iops 5k --gpu 1 --bandwidth 1G",
             "PUT /v1/tiers/huge",
             {"cpu": "16", "memory": "64G", "iops": "5k", "gpus": 1, "bandwidth": "1G"},

@@ -28,8 +28,18 @@ WAITING = {
     "likely_node": "node-2",
     "suitable_nodes": 4,
     "free_nodes": 0,
+    "tolerance_seconds": 3600,
+    "tolerance_source": "plan",
 }
-WHY = {"id": 7, "state": "ready", "status": "waiting", **WAITING, "blocked_by": [], "blocked_by_count": 0}
+WHY = {
+    "id": 7,
+    "state": "ready",
+    "status": "waiting",
+    **WAITING,
+    "blocked_by": [],
+    "blocked_by_count": 0,
+    "start_by": None,
+}
 PREVIEW = {
     "accepted": True,
     "tasks": 1,
@@ -77,7 +87,10 @@ FULL = {
         "looked_at": 40,
         "late": 9,
         "idle": ["n4"],
-        "missing": [{"nodes": 2, "capacity": AMOUNTS, "tasks": 9}],
+        "missing": [
+            {"nodes": 2, "capacity": AMOUNTS, "tasks": 9, "require": {}},
+            {"nodes": 1, "capacity": {"cpu": 64}, "tasks": 1, "require": {"zone": "b"}},
+        ],
         "unplaceable": [{"tasks": 1, "asks": {"cpu": 64}, "require": {"zone": "b"}}],
     },
 }
@@ -92,6 +105,7 @@ def test_why_says_it_in_words_and_gives_the_exact_json(server: StubServer, rota:
         "3 of yours and 1 other tenant",
         "4 could hold it, 0 have free resources now",
         "node-2",
+        "1h00m (its plan's default)",
     ):
         assert str(words) in shown.out
     machine = rota("why", "7", "-o", "json")
@@ -111,7 +125,13 @@ def test_a_dry_run_previews_and_submits_nothing(server: StubServer, rota: Rota) 
     server.on_document("POST", "/v1/tasks/preview", PREVIEW)
     shown = rota("submit", "--dry-run", "--memory", "9G", "--", "true")
     assert shown.code == 0
-    for words in ("accepted", "running memory: 1G in use, 9G asked for, 8G at most at once", "would be", "node-2"):
+    for words in (
+        "accepted",
+        "running memory: 1G in use, 9G asked for, 8G at most at once",
+        "would be",
+        "node-2",
+        "1h00m (its plan's default)",
+    ):
         assert words in shown.out
     assert server.asked("POST", "/v1/tasks") == []
     assert server.asked("POST", "/v1/tasks/preview")[0].json == {"command": ["true"], "memory": "9G"}
@@ -144,6 +164,7 @@ def test_top_into_a_pipe_is_one_frame(server: StubServer, rota: Rota) -> None:
         "99",
         "in 1m00s",
         "missing: 2 more of 8 cpu, 16G memory to start 9 tasks in time",
+        "missing: 1 more of 64 cpu, 0 memory with zone=b to start 1 task in time",
         "late: 9 tasks can't start by the time asked for",
         "no node could ever hold 1 task of 64 cpu",
         "idle: 1 (n4)",

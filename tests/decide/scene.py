@@ -153,6 +153,7 @@ class Scene:
         lane: int = Lane.NORMAL,
         priority: int = 0,
         start_by: int = 3600,
+        tolerated: bool = True,
         cap: int = 60,
         name: str = "work",
         key: str | None = None,
@@ -168,7 +169,10 @@ class Scene:
         avoid: Worker | None = None,
         **custom: int,
     ) -> ReadyTask:
-        """A task that is ready. Times are seconds; `start_by` counts from the beginning of the scene."""
+        """A task that is ready. Times are seconds; `start_by` counts from the beginning of the scene.
+
+        `tolerated` False: nobody gave it a tolerance, so that `start_by` only orders it.
+        """
         demand = Resources(
             cpu_milli=int(cpus * 1000),
             memory_bytes=memory,
@@ -193,6 +197,7 @@ class Scene:
             preemptible,
             avoid.id if avoid else None,
             everywhere,
+            0 if tolerated else None,
         )
         self._next_task += 1
         self.apply(TasksReady([task]))

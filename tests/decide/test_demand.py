@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from rota.decide.messages import TasksReady
+from rota.decide.policy import Policy
+from rota.model.node import Closed
 from rota.model.task import Lane
 from tests.decide.scene import GIGABYTE, Scene
 
@@ -50,17 +55,89 @@ def test_a_missing_node_is_used_again_within_the_time_there_is() -> None:
     assert [(one.nodes, one.tasks) for one in scene.core.demand(scene.now_us).missing] == [(1, 8)]
 
 
-def test_what_no_node_could_hold_is_counted_apart() -> None:
+def test_tasks_that_nobody_gave_a_tolerance_are_never_late_and_need_no_more_nodes() -> None:
+    scene = Scene()
+    scene.worker(cpus=1)
+    scene.knows("work", milliseconds=60_000)
+    scene.tasks(500, start_by=1, tolerated=False)
+    scene.order()
+    scene.later(seconds=30)
+    found = scene.core.demand(scene.now_us)
+    assert (found.late, found.missing, found.ready, found.looked_at) == (0, [], 499, 499)
+
+
+def test_a_task_is_late_by_its_tolerance_and_not_by_its_place_in_the_queue() -> None:
+    scene = Scene()
+    scene.worker(cpus=1)
+    scene.knows("work", milliseconds=60_000)
+    task = scene.task()
+    scene.order()
+    scene.apply(TasksReady([replace(task, id=100 + n, start_by_us=0, leeway_ms=90_000) for n in range(3)]))
+    found = scene.core.demand(scene.now_us)  # starts in 60, 120 and 180 s, and may be delayed for 90 s
+    assert (found.late, [(one.nodes, one.tasks) for one in found.missing]) == (2, [(1, 2)])
+
+
+def test_what_no_node_could_hold_is_counted_apart_and_needs_nodes_of_what_it_asks_for() -> None:
     scene = Scene()
     scene.worker(cpus=4)
-    scene.tasks(3, cpus=64)
+    scene.tasks(3, cpus=64, memory=GIGABYTE, tolerated=False)
+    scene.task(cpus=32, memory=GIGABYTE)  # shares the node of 64
+    scene.task(cpus=1, memory=500 * GIGABYTE)
+    scene.task(cpus=1, gpus=0.5)
     scene.task(require={"zone": "b"})
     found = scene.core.demand(scene.now_us)
     assert [(one.tasks, one.asks.cpu_milli, one.require) for one in found.unplaceable] == [
         (3, 64_000, {}),
+        (1, 32_000, {}),
+        (1, 1000, {}),
+        (1, 1000, {}),
         (1, 1000, {"zone": "b"}),
     ]
-    assert (found.missing, found.late, found.looked_at) == ([], 0, 0)
+    assert [
+        (one.nodes, one.tasks, one.capacity.cpu_milli, one.capacity.memory_bytes, one.capacity.gpus, one.require)
+        for one in found.missing
+    ] == [
+        (1, 1, 4000, 8 * GIGABYTE, 0, {"zone": "b"}),  # like the largest, with the label
+        (1, 1, 1000, 0, 1, {}),
+        (1, 1, 1000, 500 * GIGABYTE, 0, {}),
+        (1, 4, 64_000, GIGABYTE, 0, {}),
+    ]
+    assert (found.late, found.looked_at) == (0, 7)
+
+
+def test_as_many_nodes_are_missing_for_what_no_node_could_hold_as_let_it_start_in_time() -> None:
+    scene = Scene()
+    scene.knows("work", milliseconds=60_000)
+    scene.tasks(6, cpus=64, start_by=70)  # on a pool without any node, two on each in time
+    missing = scene.core.demand(scene.now_us).missing
+    assert [(one.nodes, one.tasks, one.capacity.cpu_milli) for one in missing] == [(3, 6, 64_000)]
+
+
+def test_what_only_a_draining_node_could_hold_needs_another_node_like_it() -> None:
+    scene = Scene()
+    scene.worker(cpus=8, labels={"zone": "b"}).drains()
+    scene.worker(cpus=2)
+    scene.tasks(2, cpus=1, require={"zone": "b"}, start_by=0)
+    scene.task(cpus=4, tolerated=False)
+    found = scene.core.demand(scene.now_us)
+    assert [(one.nodes, one.tasks, one.capacity.cpu_milli) for one in found.missing] == [(1, 3, 8000)]
+    assert (found.late, found.unplaceable) == (2, [])
+
+
+def test_tasks_beyond_the_limits_of_their_tenant_key_or_pool_need_no_nodes() -> None:
+    def missing(scene: Scene) -> list[tuple[int, int]]:
+        return [(one.nodes, one.tasks) for one in scene.core.demand(scene.now_us).missing]
+
+    scene = Scene()
+    scene.worker(cpus=1).drains()
+    scene.tenant(1, running=2)
+    scene.tasks(50, start_by=0)
+    scene.tenant(2, cpus=3)
+    scene.tasks(50, tenant=2, start_by=0)
+    scene.tasks(50, tenant=3, start_by=0, key="one", limit=4)
+    assert missing(scene) == [(9, 9)]
+    scene.policy(Policy(pool_running_limit=5))
+    assert missing(scene) == [(5, 5)]
 
 
 def test_gpus_are_counted_device_by_device() -> None:
@@ -80,6 +157,31 @@ def test_idle_nodes_are_named_and_draining_ones_are_not() -> None:
     scene.task(require={"zone": "a"})
     scene.order()
     assert scene.core.demand(scene.now_us).idle == [idle.id]
+
+
+def test_no_node_is_idle_while_work_waits_that_it_could_help() -> None:
+    scene = Scene()
+    small = scene.worker(cpus=4)
+    scene.task(cpus=64)
+    assert scene.core.demand(scene.now_us).idle == [small.id], "it could not hold what waits"
+    scene.tenant(1, running=0)
+    waiting = scene.task(cpus=1)
+    assert scene.core.demand(scene.now_us).idle == [small.id], "no node helps a tenant at its limit"
+    scene.tenant(1)
+    assert scene.core.demand(scene.now_us).idle == []
+    scene.cancels(waiting)
+    assert scene.core.demand(scene.now_us).idle == [small.id]
+
+
+def test_a_node_reserved_for_a_task_is_not_idle() -> None:
+    scene = Scene()
+    worker = scene.worker(cpus=4)
+    scene.lane(9, level=1, gated=True)
+    scene.worker(cpus=4).closes(Closed.FULL)
+    scene.task(cpus=4, lane=9)
+    scene.policy(Policy(peak_ppm=0))
+    scene.order()
+    assert (worker.free.cpu_milli, scene.core.demand(scene.now_us).idle) == (4000, [])
 
 
 def test_looking_changes_nothing() -> None:

@@ -344,3 +344,13 @@ def test_what_was_kept_is_given_away_when_the_hour_is_over_though_nothing_ended(
     scene.later(seconds=3601)
     worker.expects(*tasks[18:])
     scene.decide()
+
+
+def test_above_the_peak_mark_tasks_with_a_tolerance_go_before_tasks_without_one() -> None:
+    scene = Scene()
+    scene.worker(cpus=10)
+    scene.tasks(8, tenant=3)
+    scene.order()
+    scene.tasks(2, tenant=1, start_by=1, tolerated=False)
+    first = scene.tasks(2, tenant=2, start_by=600)
+    assert scene.order() == [task.id for task in first]

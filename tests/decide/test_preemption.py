@@ -280,6 +280,12 @@ def test_a_short_task_with_patience_waits() -> None:
     scene.decide()
 
 
+def test_a_short_task_that_nobody_gave_a_tolerance_waits() -> None:
+    scene, _, _ = _busy(cap=LONG)
+    scene.task(tenant=2, cap=300, start_by=60, tolerated=False)
+    scene.decide()
+
+
 def test_a_task_is_short_only_against_what_the_other_has_left() -> None:
     scene, _, _ = _busy(cap=LONG)
     scene.task(tenant=2, cap=360, start_by=60)  # a hundredth of all it may take, but twenty seconds are over

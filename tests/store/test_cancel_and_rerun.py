@@ -9,6 +9,7 @@ import pytest
 
 from rota.model.attempt import Outcome
 from rota.model.task import Lane, State
+from rota.model.tolerance import ToleranceSource
 from rota.settle.settlement import settle
 from rota.store.admission import take_ids
 from rota.store.cancel_and_rerun import Cancelled, cancel_tasks, rerun_task
@@ -143,6 +144,22 @@ async def test_a_new_run_becomes_urgent_as_any_task_with_its_tolerance_does(
     since = [datetime(1970, 1, 1, tzinfo=UTC)]
     due = await load_due(rows.connection, 1, [rows.tenant], since, 10)
     assert [(ready.id, ready.lane) for ready, _ in due] == ([(new_id, Lane.URGENT)] if tolerance == 4.0 else [])
+
+
+async def test_a_new_run_keeps_who_gave_its_tolerance_and_how_much_later_than_its_place_it_is_late(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence)
+    source = ToleranceSource.PLAN
+    await rows.connection.execute(
+        "update tasks set leeway_ms = 7000, tolerance_source = $2 where id = $1", task, source
+    )
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR)])
+    new_id = await take_ids(rows.connection, 1)
+    run = await rerun_task(rows.connection, task, rows.tenant, new_id=new_id, user="ann", server=0)
+    assert run.ready is not None
+    assert run.ready.late_us == run.ready.start_by_us + 7_000_000
+    stored = await rows.connection.fetchrow("select leeway_ms, tolerance_source from tasks where id = $1", new_id)
+    assert tuple(stored) == (7000, source)
 
 
 @pytest.mark.parametrize("named", [True, False])

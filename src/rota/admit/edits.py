@@ -37,7 +37,7 @@ def edit_of(wanted: EditRequest, task: Movable, facts: Facts, faults: FaultList)
     cap = None if wanted.cap is UNSET else fields.cap_of(asked, None, facts.plan, faults)
     tolerance_ms = None
     if wanted.tolerance is not UNSET:
-        tolerance_ms, _ = fields.tolerance_of(asked, None, (0, False), None, faults)
+        tolerance_ms = fields.tolerance_of(asked, None, (0, False), None, None, faults).order_ms
     pool = None if wanted.pool is UNSET else resources.pool_named(wanted.pool, facts, faults)
     if pool is not None:
         if task.isolation not in pool.isolations:

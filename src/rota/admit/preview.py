@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 
 from rota.admit.admission import Admission
@@ -19,7 +18,6 @@ from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
 from rota.model.request.task_request import TaskRequest
-from rota.model.resources import Shape
 from rota.model.task import State
 from rota.model.tenant import Caller
 from rota.store.admission import Parent, find_claims
@@ -38,9 +36,7 @@ class Group:
     tasks: int
     state: State  # its first state
     pool: int
-    shape: Shape
-    name: str
-    not_before: datetime | None
+    template: Template
     ready: ReadyTask | None  # None: it would wait for other tasks or for a time
     after: tuple[int, ...]  # live parents of the first task, outside the request
 
@@ -115,7 +111,6 @@ def _groups(drafts: Sequence[Draft], admitted: Admitted, after: dict[int, list[i
             found[-1] = replace(found[-1], tasks=found[-1].tasks + 1)
         else:
             first, waits = draft.id - NO_ID, tuple(after.get(draft.id, ()))
-            like = (rows.state, rows.pool, own.shape, own.name, own.not_before)
-            found.append(Group(first, 1, *like, rows.ready, waits))
+            found.append(Group(first, 1, rows.state, rows.pool, own, rows.ready, waits))
         last = own
     return found

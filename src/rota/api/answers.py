@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
@@ -33,6 +33,7 @@ from rota.model.resources import Resources
 from rota.model.schedule.schedule import Schedule
 from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
 from rota.model.tenant import Plan
+from rota.model.tolerance import ToleranceSource, whole_ms
 from rota.observe.graph_view import by_status, whole_status
 from rota.store.artifacts import AttemptObject
 from rota.store.graphs import parents_of
@@ -71,7 +72,7 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
     live = row["live_state"] is not None
     state = State(row["live_state"] if live else row["final_state"])
     running = state is State.RUNNING
-    tolerance_ms = row["live_tolerance_ms"]
+    tolerance_ms, source = tolerance_of(row)
     edits: Any = msgspec.json.decode(row["edits"]) if row["edits"] else []
     after = parents_by_rule(parents_of(row, {}))
     task = filled(
@@ -93,11 +94,12 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
         unplaceable="wait" if row["unplaceable_waits"] else "refuse",
         cap_seconds=(row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
         on_late="drop" if row["expires"] else "keep",
-        tolerance_seconds=(row["tolerance_ms"] if tolerance_ms is None else tolerance_ms) / 1000,
+        tolerance_seconds=None if tolerance_ms is None else tolerance_ms / 1000,
+        tolerance_source=source,
         retry_rules=rules_of(row["retry_rules"]),
         attempt=row["live_attempt"] if live else (row["last_number"] or 0),
         next_attempt_at=row["live_wake_at"] if state is State.DELAYED else None,
-        start_by=row["live_start_by"] if live else row["start_by"],
+        start_by=start_by_of(row),
         started_at=row["live_started_at"] if running else row["final_started_at"],
         node=row["live_node"] if running else row["final_node"],
         run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
@@ -131,7 +133,29 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
         return task
     # The queue's row is gone: the edited values are in the record.
     edited = {name: value for edit in edits for name, (_, value) in edit["changes"].items()}
+    if "tolerance_seconds" in edited:
+        edited["tolerance_source"] = ToleranceSource.GIVEN.label
     return msgspec.structs.replace(task, **edited)
+
+
+def tolerance_of(row: asyncpg.Record) -> tuple[int | None, str]:
+    """A task's tolerance, None if nobody gave one, and who gave it."""
+    if row["live_tolerance_ms"] is not None:
+        return row["live_tolerance_ms"], ToleranceSource.GIVEN.label  # by an edit
+    if row["tolerance_source"] is None:  # admitted by the previous version
+        given: bool = row["tolerance_given"]
+        return (row["tolerance_ms"], ToleranceSource.GIVEN.label) if given else (None, ToleranceSource.NONE.label)
+    return whole_ms(row["tolerance_ms"], row["leeway_ms"]), ToleranceSource(row["tolerance_source"]).label
+
+
+def start_by_of(row: asyncpg.Record) -> datetime | None:
+    """When the task's tolerance ends. The column `start_by` is its place in the queue, which may be earlier."""
+    live = row["live_state"] is not None
+    leeway_ms = row["live_leeway_ms"] if live else row["leeway_ms"]
+    if tolerance_of(row)[0] is None:
+        return None
+    ordered: datetime = row["live_start_by"] if live else row["start_by"]
+    return ordered + timedelta(milliseconds=leeway_ms or 0)
 
 
 def parents_by_rule(parents: Sequence[tuple[int, Upstream]]) -> dict[Upstream, list[int]]:
@@ -306,7 +330,10 @@ def attempt_of(row: asyncpg.Record) -> AttemptDocument:
 
 def plan_of(plan: Plan) -> PlanDocument:
     return filled(
-        PlanDocument, plan, running_cpu=None if plan.running_cpu_milli is None else plan.running_cpu_milli / 1000
+        PlanDocument,
+        plan,
+        running_cpu=None if plan.running_cpu_milli is None else plan.running_cpu_milli / 1000,
+        tolerance_seconds=None if plan.tolerance_ms is None else plan.tolerance_ms / 1000,
     )
 
 

@@ -1,28 +1,28 @@
 """The demand signal for autoscalers: how full the pool is, what tasks ask for, and how many nodes are missing.
 
-Pure and bounded: it considers the ready tasks in memory, the soonest start-by first, and says how many it considered.
-Missing nodes are a greedy estimate: present nodes take waiting tasks as running work ends; tasks that would start too
-late are packed into new nodes like the largest of the pool.
+Pure and bounded: it considers the ready tasks in memory that more nodes could help, the first to be late first, and
+says how many it considered. Missing nodes are a greedy estimate: present nodes take waiting tasks as running work ends;
+tasks that would be late, and tasks that no open node could hold, are packed into new nodes. A new node is like the
+largest present one that could hold the task; if there is none, it has what the task asks for.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush, nsmallest
 
 import msgspec
 
-from rota.decide import wording
+from rota.decide import concurrency_keys, node_resources, wording
 from rota.decide.estimates import end_us, likely_us
 from rota.decide.node_resources import could_hold, fits, labelled, move
-from rota.decide.state import FIXED, WHOLE, CoreState, Need, Node
-from rota.model.queue import ReadyTask
+from rota.decide.state import FIXED, WHOLE, CoreState, KeyName, Need, Node
+from rota.model.queue import NEVER_US, ReadyTask
 from rota.model.resources import Resources
 
 MOST_TASKS = 2_000
 MOST_SHAPES = 64
-NEVER_US = 1 << 62
 MOST_NEW = 200  # a larger number of missing nodes says no more
 
 
@@ -44,6 +44,7 @@ class Missing(msgspec.Struct, frozen=True):
     nodes: int
     capacity: Resources
     tasks: int  # that would start on them
+    require: dict[str, str] = {}  # labels that no present node of this capacity has
 
 
 class Unplaceable(msgspec.Struct, frozen=True):
@@ -58,41 +59,84 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     resources: list[ResourceLoad]
     ready: int
     looked_at: int  # ready tasks considered for the missing nodes
-    late: int  # considered tasks that would miss their start-by on the present nodes
+    late: int  # considered tasks that would be late on the present nodes, by a tolerance that somebody gave
     missing: list[Missing]
-    idle: list[int]  # nodes with nothing to do
+    idle: list[int]  # nodes with nothing to do, now or for any task that waits
     unplaceable: list[Unplaceable]
 
 
 def demand(state: CoreState, now_us: int) -> Demand:
     # Paused tasks would not start on any node.
     going = [task for task in state.ready.values() if not (state.policy.paused or state.tenants[task.tenant].paused)]
-    waiting: dict[int, int] = {}  # shape → ready tasks
-    for task in going:
-        waiting[task.shape] = waiting.get(task.shape, 0) + 1
-    never = {shape: count for shape, count in waiting.items() if not _could_be_held(state, state.needs[shape])}
-    soonest = nsmallest(
-        MOST_TASKS,
-        (task for task in going if task.shape not in never),
-        key=lambda task: (task.start_by_us, task.id),
-    )
+    waiting = Counter(task.shape for task in going)
+    never = {shape for shape in waiting if not any(_suits(state.needs[shape], node) for node in _here(state))}
+    helped = list(_within_limits(state, going))
+    open_nodes = [node for node in state.nodes.values() if node.open]
+    shapes = [shape for shape, _ in Counter(task.shape for task in helped).most_common()]
+    stranded = {shape for shape in shapes if not any(_suits(state.needs[shape], node) for node in open_nodes)}
+    considered = _first_to_be_late(task for task in helped if task.shape not in stranded)
+    apart = _first_to_be_late(task for task in helped if task.shape in stranded)
     forecast = _Forecast(state, now_us)
-    late = forecast.late(soonest)
+    late = forecast.late(considered)
+    late_too = [task for task in apart if task.shape not in never and task.leeway_ms is not None]
     return Demand(
         resources=list(_resources(state, waiting)),
         ready=len(state.ready),
-        looked_at=len(soonest),
-        late=len(late),
-        missing=forecast.missing(late),
-        idle=[node.id for node in state.nodes.values() if node.open and not node.held and not node.behind],
+        looked_at=len(considered) + len(apart),
+        late=len(late) + len(late_too),
+        missing=forecast.missing(_first_to_be_late([*late, *apart])),
+        idle=[
+            node.id
+            for node in open_nodes
+            if not node.held and not node.behind and not any(_suits(state.needs[shape], node) for shape in shapes)
+        ],
         unplaceable=[
             Unplaceable(count, state.shapes[shape].resources, dict(state.shapes[shape].require))
-            for shape, count in sorted(never.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_SHAPES]
-        ],
+            for shape, count in sorted(waiting.items(), key=lambda pair: (-pair[1], pair[0]))
+            if shape in never
+        ][:MOST_SHAPES],
     )
 
 
-def _resources(state: CoreState, waiting: dict[int, int]) -> Iterator[ResourceLoad]:
+def _here(state: CoreState) -> list[Node]:
+    return [node for node in state.nodes.values() if node.here]
+
+
+def _suits(need: Need, node: Node) -> bool:
+    return labelled(need, node) and could_hold(need, node)
+
+
+def _first_to_be_late(tasks: Iterable[ReadyTask]) -> list[ReadyTask]:
+    return nsmallest(MOST_TASKS, tasks, key=lambda task: (task.late_us, task.id))
+
+
+def _within_limits(state: CoreState, tasks: list[ReadyTask]) -> Iterator[ReadyTask]:
+    """The tasks that would start if there were nodes enough: no more than tenants, keys and the pool may run now."""
+    limit = state.policy.pool_running_limit
+    left = len(tasks) if limit is None else limit - len(state.running)
+    tenants: dict[int, tuple[int, int, int]] = {}  # those with limits → cores, memory and tasks so far
+    keys: Counter[KeyName] = Counter()
+    for task in tasks:
+        if left <= 0:
+            return
+        tenant, need = state.tenants[task.tenant], state.needs[task.shape]
+        if tenant.limited:
+            cpu, memory, running = tenants.get(tenant.id) or (tenant.cpu_milli, tenant.memory_bytes, tenant.running)
+            after = (cpu + need.cpu_milli, memory + need.memory_bytes, running + 1)
+            limits = (tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit)
+            if any(most is not None and amount > most for amount, most in zip(after, limits, strict=True)):
+                continue
+            tenants[tenant.id] = after
+        if task.concurrency_key is not None:
+            name = concurrency_keys.name_of(task)
+            if not concurrency_keys.is_open(state, task) or keys[name] >= task.concurrency_limit:
+                continue
+            keys[name] += 1
+        left -= 1
+        yield task
+
+
+def _resources(state: CoreState, waiting: Mapping[int, int]) -> Iterator[ResourceLoad]:
     asked = [0] * (FIXED + len(state.dimensions.custom))
     for shape, count in waiting.items():
         for dimension, amount in state.needs[shape].amounts:
@@ -114,10 +158,6 @@ def _resources(state: CoreState, waiting: dict[int, int]) -> Iterator[ResourceLo
         )
 
 
-def _could_be_held(state: CoreState, need: Need) -> bool:
-    return any(node.here and labelled(need, node) and could_hold(need, node) for node in state.nodes.values())
-
-
 class _Space:
     """A present or missing node in the forecast. Time passes on each by itself."""
 
@@ -126,7 +166,7 @@ class _Space:
         self.free = list(node.total if new else node.free)
         self.devices = [WHOLE] * len(node.devices) if new else list(node.devices)
         self.tasks = 0
-        self.full_until_us: dict[int, int] = {}  # shape → it does not fit before; tasks come by their start-by
+        self.full_until_us: dict[int, int] = {}  # shape → it does not fit before; tasks come as they become late
         self._ends: list[tuple[int, int, Need, tuple[int, ...]]] = []
 
     def take(self, need: Need) -> tuple[int, ...] | None:
@@ -139,10 +179,10 @@ class _Space:
         return given
 
     def start_by(self, task: ReadyTask, need: Need, likely: int, now_us: int) -> bool:
-        """Starts the task here as soon as it fits; False if that is after its start-by."""
+        """Starts the task here as soon as it fits; False if it is late by then."""
         at_us = now_us
         while (devices := self.take(need)) is None:
-            if not self._ends or self._ends[0][0] > task.start_by_us:
+            if not self._ends or self._ends[0][0] > task.late_us:
                 self.full_until_us[need.shape] = self._ends[0][0] if self._ends else NEVER_US
                 return False
             at_us, _, ended, given = heappop(self._ends)
@@ -153,7 +193,7 @@ class _Space:
 
 
 class _Forecast:
-    """What happens if no task arrives: present nodes take waiting tasks, the soonest start-by of a shape first."""
+    """What happens if no task arrives: present nodes take waiting tasks, of each shape the first to be late first."""
 
     def __init__(self, state: CoreState, now_us: int) -> None:
         self._state = state
@@ -170,7 +210,7 @@ class _Forecast:
         heapify(self._ends)
 
     def late(self, tasks: list[ReadyTask]) -> list[ReadyTask]:
-        """The tasks that don't start in time on the present nodes. `tasks` are sorted by their start-by."""
+        """The tasks that don't start in time on the present nodes. `tasks` are sorted by when they are late."""
         queues: dict[int, deque[ReadyTask]] = {}
         for task in tasks:
             if task.shape in queues or len(queues) < MOST_SHAPES:
@@ -182,18 +222,18 @@ class _Forecast:
         while queues and self._ends:
             at_us, _, space, shape, devices = heappop(self._ends)
             move(needs[shape], devices, space.free, space.devices)
-            for name in [name for name, queue in queues.items() if queue[0].start_by_us < at_us]:
+            for name in [name for name, queue in queues.items() if queue[0].late_us < at_us]:
                 queue = queues[name]
-                while queue and queue[0].start_by_us < at_us:
+                while queue and queue[0].late_us < at_us:
                     late.append(queue.popleft())
                 if not queue:
                     del queues[name]
             self._fill(space, queues, at_us)
-        late += [task for queue in queues.values() for task in queue]  # no end will let them in
-        return sorted(late, key=lambda task: (task.start_by_us, task.id))
+        # No end will let the others in.
+        return late + [task for queue in queues.values() for task in queue if task.leeway_ms is not None]
 
     def _fill(self, space: _Space, queues: dict[int, deque[ReadyTask]], at_us: int) -> None:
-        for shape in sorted(queues, key=lambda shape: queues[shape][0].start_by_us):
+        for shape in sorted(queues, key=lambda shape: queues[shape][0].late_us):
             need, queue = self._state.needs[shape], queues[shape]
             if not labelled(need, space.like):
                 continue
@@ -203,41 +243,70 @@ class _Forecast:
             if not queue:
                 del queues[shape]
 
-    def missing(self, late: list[ReadyTask]) -> list[Missing]:
+    def missing(self, tasks: list[ReadyTask]) -> list[Missing]:
         """Nodes that would start them in time: each task goes to the first node that can, else one more is needed."""
-        last_us = late[-1].start_by_us if late else 0
+        last_us = tasks[-1].late_us if tasks else 0
+        sizes = self._sizes({task.shape for task in tasks})
         queues: dict[int, list[_Space]] = {}  # shape → new nodes that may still start some of it in time
-        for task in late:
+        for task in tasks:
             need, likely = self._state.needs[task.shape], self._likely(task)
             queue = queues.get(task.shape)
             if queue is None:
                 queue = queues[task.shape] = [space for space in self._new if labelled(need, space.like)]
             for space in queue:
-                if space.full_until_us.get(need.shape, -NEVER_US) <= task.start_by_us and space.start_by(
+                if space.full_until_us.get(need.shape, -NEVER_US) <= task.late_us and space.start_by(
                     task, need, likely, self._now
                 ):
                     break
             else:
                 queue[:] = [space for space in queue if space.full_until_us[need.shape] <= last_us]
-                self._add(task, need, likely, queues)
+                if task.shape in sizes and len(self._new) < MOST_NEW:
+                    self._add(_Space(sizes[task.shape], new=True), task, need, likely, queues)
         alike: dict[int, list[_Space]] = {}
         for space in self._new:
             alike.setdefault(space.like.id, []).append(space)
         return [
-            Missing(len(spaces), spaces[0].like.capacity, sum(space.tasks for space in spaces))
+            Missing(
+                len(spaces), spaces[0].like.capacity, sum(space.tasks for space in spaces), self._labels(spaces[0].like)
+            )
             for _, spaces in sorted(alike.items())
         ]
 
-    def _add(self, task: ReadyTask, need: Need, likely: int, queues: dict[int, list[_Space]]) -> None:
-        """Adds a node like the largest that could hold the task. If only a draining node could, none is missing."""
-        able = [s.like for s in self._spaces if labelled(need, s.like) and could_hold(need, s.like)]
-        if able and len(self._new) < MOST_NEW:
-            space = _Space(max(able, key=lambda node: (node.total, -node.id)), new=True)
-            space.start_by(task, need, likely, self._now)
-            self._new.append(space)
-            for shape, queue in queues.items():
-                if labelled(self._state.needs[shape], space.like):
-                    queue.append(space)
+    def _add(self, space: _Space, task: ReadyTask, need: Need, likely: int, queues: dict[int, list[_Space]]) -> None:
+        space.start_by(task, need, likely, self._now)
+        self._new.append(space)
+        for shape, queue in queues.items():
+            if labelled(self._state.needs[shape], space.like):
+                queue.append(space)
+
+    def _sizes(self, shapes: set[int]) -> dict[int, Node]:
+        """For each shape the node that one more should be like: the largest suitable one, else one of what it asks for.
+
+        The largest demands come first, so that smaller ones may share their nodes.
+        """
+        state, here = self._state, _here(self._state)
+        sizes: dict[int, Node] = {}
+        made: list[Node] = []
+        vectors = {shape: state.dimensions.vector(state.shapes[shape].resources) for shape in shapes}
+        for shape in sorted(shapes, key=lambda shape: (vectors[shape], -shape), reverse=True)[:MOST_SHAPES]:
+            need, demand = state.needs[shape], state.shapes[shape]
+            able = [node for node in here if _suits(need, node)] or [node for node in made if _suits(need, node)]
+            if not able:
+                large = [node.capacity for node in here if could_hold(need, node)]
+                capacity = max(large, key=state.dimensions.vector, default=_least(demand.resources))
+                number = -1 - len(made)
+                able = [node_resources.make_node(state, number, capacity, dict(need.require), draining=False)]
+                made += able
+            sizes[shape] = max(able, key=lambda node: (node.total, -node.id))
+        return sizes
+
+    def _labels(self, like: Node) -> dict[str, str]:
+        return {} if like.id in self._state.nodes else like.labels
 
     def _likely(self, task: ReadyTask) -> int:
         return likely_us(self._state, task.tenant, task.work, task.cap_ms * 1000)
+
+
+def _least(asked: Resources) -> Resources:
+    """The least capacity that holds it: a part of a GPU needs a whole one."""
+    return msgspec.structs.replace(asked, gpus=max(asked.gpus, bool(asked.gpu_milli)), gpu_milli=0)

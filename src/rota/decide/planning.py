@@ -119,7 +119,7 @@ def first_task(run: Pass, turn: Turn, tenant: Tenant) -> ReadyTask | None:
     if turn.takes_demoted and number in run.demoted:
         task = _first_of(task, ready.first(run.state, URGENT_RANK, run.state.ranks[URGENT_RANK], tenant, skip))
     if task is not None:
-        if not turn.hurried or task.start_by_us - run.now_us <= run.state.policy.long_slack_us:
+        if not turn.hurried or task.late_us - run.now_us <= run.state.policy.long_slack_us:
             return task
         if turn.waved_on >= MOST_WAVED_ON:
             turn.over = True

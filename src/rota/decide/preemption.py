@@ -125,7 +125,7 @@ def _worth_it(state: CoreState, task: ReadyTask, rank: int, chosen: list[int], w
     if wait_us < state.policy.gain_us:
         return False
     if rank != 0:
-        return now_us + wait_us > task.start_by_us
+        return now_us + wait_us > task.late_us
     gained = 10 * state.needs[task.shape].share_ppm * wait_us
     lost = sum(_lost(state, state.running[number], now_us) for number in chosen)
     soonest = min(end_us(state, state.running[number], now_us) for number in chosen)

@@ -10,6 +10,7 @@ import msgspec
 OrderKey = tuple[int, int, int, int, int]
 
 BEFORE_ALL: OrderKey = (-1, 0, 0, 0, 0)
+NEVER_US = 1 << 62
 
 
 class ReadyTask(msgspec.Struct, frozen=True, gc=False):
@@ -18,7 +19,7 @@ class ReadyTask(msgspec.Struct, frozen=True, gc=False):
     tenant: int
     lane: int
     urgency: int
-    start_by_us: int
+    start_by_us: int  # its place in the queue
     cap_ms: int
     shape: int
     work: int  # hash of (kind, name): tasks of equal work take about as long
@@ -27,6 +28,12 @@ class ReadyTask(msgspec.Struct, frozen=True, gc=False):
     preemptible: bool = False
     avoid_node: int | None = None  # the node of its last failed attempt
     concurrency_global: bool = False  # the key is counted across pools
+    leeway_ms: int | None = 0  # it is late so much after start_by; None: never, nobody gave it a tolerance
+
+    @property
+    def late_us(self) -> int:
+        """From when on the task is late, by a tolerance that somebody gave."""
+        return NEVER_US if self.leeway_ms is None else self.start_by_us + 1000 * self.leeway_ms
 
     @property
     def order(self) -> OrderKey:

@@ -48,6 +48,7 @@ class Plan:
     running_tasks: int | None = None
     storage_bytes: int | None = None  # artifacts and objects of attempts
     urgent_percent: int = 50  # the part of a pool that its urgent lane may hold while other tenants wait
+    tolerance_ms: int | None = 3_600_000  # of tasks whose client gives neither a tolerance nor a cap; None: none
     network: bool = False  # sandboxed tasks may use the network
 
 

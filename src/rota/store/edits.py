@@ -16,6 +16,7 @@ import msgspec
 from rota.model.request.edit import Edit
 from rota.model.resources import Shape
 from rota.model.task import State
+from rota.model.tolerance import whole_ms
 from rota.store.database import AnyConnection
 from rota.store.pausing import MOST_TRIES, Resumed
 from rota.store.queue import ready_task
@@ -151,7 +152,8 @@ def _changes(before: asyncpg.Record, edit: Edit) -> dict[str, tuple[object, obje
     if edit.cap_ms is not None:
         fields["cap_seconds"] = (before["cap_ms"] / 1000, edit.cap_ms / 1000)
     if edit.tolerance_ms is not None:
-        fields["tolerance_seconds"] = (before["tolerance_ms"] / 1000, edit.tolerance_ms / 1000)
+        old_ms = whole_ms(before["tolerance_ms"], before["leeway_ms"])
+        fields["tolerance_seconds"] = (None if old_ms is None else old_ms / 1000, edit.tolerance_ms / 1000)
     if edit.pool is not None:
         fields["pool"] = (before["pool_name"], edit.pool[1])
     return {name: change for name, change in fields.items() if change[0] != change[1]}

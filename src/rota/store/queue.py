@@ -67,6 +67,7 @@ def ready_task(row: asyncpg.Record) -> ReadyTask:
         row["preemptible"],
         row["avoid_node"],
         row["concurrency_global"],
+        row["leeway_ms"],
     )
 
 

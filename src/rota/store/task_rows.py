@@ -19,6 +19,7 @@ from rota.model.resources import Shape
 from rota.model.schedule.schedule import ScheduledFor
 from rota.model.task import Kind, Scheduling, State, Upstream
 from rota.model.tenant import Caller
+from rota.model.tolerance import ToleranceSource
 from rota.store.copy_format import NULL, Columns, row_start, text
 
 # The columns of each table in three groups: a task's own, those that differ if it waits for other tasks, and those that
@@ -27,8 +28,9 @@ TASK_OWN = ("id", "spec", "idempotency_key")
 TASK_WAITS = Columns(after_tasks="bigint[]", after_rules="smallint[]", scheduling="smallint")
 TASK_SHARED = Columns(
     tenant="integer", user_name="text", pool="smallint", kind="smallint", name="text", lane="smallint",
-    priority="integer", tolerance_ms="bigint", tolerance_given="boolean", not_before="timestamptz", tier="text",
-    shape="integer", server="integer", concurrency_key="text", concurrency_limit="integer",
+    priority="integer", tolerance_ms="bigint", tolerance_given="boolean", tolerance_source="smallint",
+    leeway_ms="bigint", not_before="timestamptz", tier="text", shape="integer", server="integer",
+    concurrency_key="text", concurrency_limit="integer",
     concurrency_global="boolean", cap_ms="bigint", attempts="smallint", backoff_ms="integer",
     backoff_limit_ms="integer", upstream="smallint", tags="jsonb", preemptible="boolean", category="text",
     unplaceable_waits="boolean", created_at="timestamptz", artifacts="bytea[]", schedule="bigint",
@@ -41,6 +43,7 @@ QUEUE_SHARED = Columns(
     pool="smallint", tenant="integer", lane="smallint", urgency="integer", cap_ms="bigint", shape="integer",
     work="integer", attempts="smallint", concurrency_key="text", concurrency_limit="integer",
     concurrency_global="boolean", preemptible="boolean", wake_at="timestamptz", start_by="timestamptz",
+    leeway_ms="bigint",
 )  # fmt: skip
 TASK_COLUMNS = (*TASK_OWN, *TASK_WAITS.names, *TASK_SHARED.names)
 QUEUE_COLUMNS = (*QUEUE_OWN, *QUEUE_WAITS.names, *QUEUE_SHARED.names)
@@ -64,8 +67,10 @@ class Template:
     preemptible: bool
     unplaceable_waits: bool
     priority: int
-    tolerance_ms: int
+    tolerance_ms: int  # as it orders the task
     tolerance_given: bool  # by the request or its category, and the lane promotes
+    tolerance_source: ToleranceSource
+    leeway_ms: int | None  # it is late so much after its place in the queue; None: never
     expires: bool  # dropped if it could not start in time
     not_before: datetime | None
     tier: str
@@ -211,7 +216,7 @@ class RowMaker:
             ready = ReadyTask(
                 draft.id, 0, self._caller.tenant_id, template.lane, -template.priority, parts.start_by_us,
                 template.cap_ms, shape, template.work, template.concurrency_key, template.concurrency_limit or 1,
-                template.preemptible, concurrency_global=template.concurrency_global,
+                template.preemptible, None, template.concurrency_global, template.leeway_ms,
             )  # fmt: skip
         return Rows(draft, tail, template.pool, state, ready, None if blocked else parts.wake_at)
 

@@ -38,6 +38,7 @@ async def save_plan(connection: AnyConnection, plan: Plan) -> None:
         plan.urgent_percent,
         plan.network,
         plan.storage_bytes,
+        plan.tolerance_ms,
     )
 
 

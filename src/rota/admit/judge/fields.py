@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from rota.admit.judge.facts import Facts
+from rota.model import tolerance as tolerances
 from rota.model.catalogue import Category, LaneRule
 from rota.model.errors import FaultList
 from rota.model.isolation import Isolation
@@ -18,10 +19,9 @@ from rota.model.request.rules import BAD_NAME, LONGEST_NAME, amount_of, check_na
 from rota.model.request.task_request import TaskRequest
 from rota.model.task import Kind
 from rota.model.tenant import Plan
+from rota.model.tolerance import PATIENCE, Tolerance, ToleranceSource
 from rota.model.units import duration_text, milliseconds_of
 
-DEFAULT_TOLERANCE_MS = 3_600_000
-PATIENCE = 30  # the default tolerance is this many times the run time
 LONGEST_TOLERANCE_MS = 366 * 86_400_000
 LONGEST_DELAY = timedelta(days=3660)
 
@@ -72,33 +72,33 @@ def cap_of(request: TaskRequest, category: Category | None, plan: Plan, faults: 
 
 
 def tolerance_of(
-    request: TaskRequest, category: Category | None, cap: tuple[int, bool], typical_us: int | None, faults: FaultList
-) -> tuple[int, bool]:
-    """How long the start may be delayed, and whether the client or the category gave it: only then does it promote.
-
-    The default is PATIENCE times the given cap, else PATIENCE times the usual run time but at most an hour.
-    """
+    request: TaskRequest,
+    category: Category | None,
+    cap: tuple[int, bool],
+    plan_ms: int | None,
+    typical_us: int | None,
+    faults: FaultList,
+) -> Tolerance:
+    """How long the start may be delayed: given, else the category's, else by a given cap, else the plan's."""
     if request.tolerance is not None:
         most = LONGEST_TOLERANCE_MS
         given = amount_of("tolerance", request.tolerance, milliseconds_of, -most, most, "from 0 to 366d", faults)
         if given is not None and given < 0:
             faults.add("tolerance", "inconsistent-times", "a tolerance can't be negative; write 0 or more")
-        return given or 0, True
+        return tolerances.given(max(0, given or 0), ToleranceSource.GIVEN)
     if category is not None and category.tolerance_ms is not None:
-        return category.tolerance_ms, True
+        return tolerances.given(category.tolerance_ms, ToleranceSource.CATEGORY)
     cap_ms, cap_given = cap
     if cap_given:
-        return min(PATIENCE * cap_ms, LONGEST_TOLERANCE_MS), False
-    if typical_us is None:
-        return DEFAULT_TOLERANCE_MS, False
-    return min(max(1, PATIENCE * typical_us // 1000), DEFAULT_TOLERANCE_MS), False
+        return tolerances.given(min(PATIENCE * cap_ms, LONGEST_TOLERANCE_MS), ToleranceSource.CAP)
+    return tolerances.default(plan_ms, typical_us)
 
 
-def expires_of(request: TaskRequest, *, tolerance_given: bool, faults: FaultList) -> bool:
+def expires_of(request: TaskRequest, tolerance: Tolerance, faults: FaultList) -> bool:
     """Whether the task is dropped if it can't start within its tolerance."""
     if request.on_late not in ("keep", "drop"):
         faults.add("on_late", "out-of-range", f"{request.on_late[:40]!r} is neither keep nor drop")
-    elif request.on_late == "drop" and not tolerance_given:
+    elif request.on_late == "drop" and not tolerance.is_own:
         faults.add("on_late", "inconsistent-times", "on_late drop needs a time limit; give a tolerance")
     return request.on_late == "drop"
 

@@ -106,8 +106,9 @@ def _template(request: TaskRequest, facts: Facts, faults: FaultList) -> Template
         resource_rules.check_satisfiable(shape, pool, faults)
     cap = fields.cap_of(request, category, facts.plan, faults)
     work = 0 if kind is None else fields.work_of(request, kind, name)
-    tolerance_ms, given = fields.tolerance_of(request, category, cap, facts.typical_us.get(work), faults)
-    expires = fields.expires_of(request, tolerance_given=given, faults=faults)
+    typical_us = facts.typical_us.get(work)
+    tolerance = fields.tolerance_of(request, category, cap, facts.plan.tolerance_ms, typical_us, faults)
+    expires = fields.expires_of(request, tolerance, faults)
     attempts, backoff_ms, backoff_limit_ms = rules.retries_of(request, faults)
     retry_rules = rules.retry_rules_of(request, faults)
     not_before = fields.not_before_of(request, facts.now, faults)
@@ -127,8 +128,10 @@ def _template(request: TaskRequest, facts: Facts, faults: FaultList) -> Template
         preemptible=request.preemptible,
         unplaceable_waits=waits,
         priority=request.priority,
-        tolerance_ms=tolerance_ms,
-        tolerance_given=given and lane.promotes,
+        tolerance_ms=tolerance.order_ms,
+        tolerance_given=tolerance.is_own and lane.promotes,
+        tolerance_source=tolerance.source,
+        leeway_ms=tolerance.leeway_ms,
         expires=expires,
         not_before=not_before,
         tier=tier,

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
 from rota.admit.authenticate import make_token
+from rota.admit.judge.fields import LONGEST_TOLERANCE_MS
 from rota.api.answers import answer, filled, plan_of
 from rota.api.audited import audit, pause_named
 from rota.api.described import described
@@ -26,6 +27,7 @@ from rota.model.answers.cluster import (
     TokenList,
 )
 from rota.model.errors import FaultList, conflict, invalid, not_found
+from rota.model.request.rules import amount_of
 from rota.model.tenant import Plan, Role, Scope
 from rota.model.units import bytes_of, cpu_milli_of, milliseconds_of
 from rota.store import catalogue, tenants
@@ -73,6 +75,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
     urgent_percent: int | UnsetType = UNSET
     network: bool | UnsetType = UNSET
     storage: int | str | UnsetType | None = UNSET
+    tolerance: int | float | str | UnsetType | None = UNSET
 
 
 @router.post("/tenants", status_code=201)
@@ -293,6 +296,9 @@ def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
                 faults.add("longest_cap", "out-of-range", "from 1s to 366d")
         except ValueError as error:
             faults.add("longest_cap", "out-of-range", str(error))
+    if "tolerance" in changed:
+        most, value = LONGEST_TOLERANCE_MS, changed.pop("tolerance")
+        changed["tolerance_ms"] = amount_of("tolerance", value, milliseconds_of, 0, most, "from 0 to 366d", faults)
     if "tiers" in changed:
         changed["tiers"] = tuple(changed["tiers"])
         if not changed["tiers"] or not tiers.issuperset(changed["tiers"]):

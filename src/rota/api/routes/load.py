@@ -162,7 +162,8 @@ def _demand(demand: Demand, names: dict[int, str]) -> DemandDocument:
         DemandDocument,
         demand,
         missing=[
-            MissingNodes(nodes=one.nodes, capacity=amounts_of(one.capacity), tasks=one.tasks) for one in demand.missing
+            MissingNodes(nodes=one.nodes, capacity=amounts_of(one.capacity), tasks=one.tasks, require=one.require)
+            for one in demand.missing
         ],
         idle=[names.get(node, str(node)) for node in demand.idle],
         unplaceable=[

@@ -21,6 +21,7 @@ from rota.model.errors import Fault, invalid
 from rota.model.request.task_request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
+from rota.model.tolerance import whole_ms
 from rota.store import reading
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
@@ -71,9 +72,12 @@ async def _preview(services: Services, caller: Caller, found: Preview) -> Previe
     shown = found.groups[:MOST_GROUPS]
     groups = []
     for group, explanation in zip(shown, await _explained(services, shown), strict=True):
-        known = msgspec.structs.asdict(await explanation_of(services, explanation))
+        own = group.template
+        tolerance_ms = whole_ms(own.tolerance_ms, own.leeway_ms)
+        known = await explanation_of(services, explanation, tolerance_ms, own.tolerance_source.label)
+        shared = msgspec.structs.asdict(known)
         groups.append(
-            PreviewGroup(first=group.first, tasks=group.tasks, name=group.name, state=group.state.label, **known)
+            PreviewGroup(first=group.first, tasks=group.tasks, name=own.name, state=group.state.label, **shared)
         )
     return PreviewDocument(
         accepted=not found.refusals,
@@ -96,7 +100,7 @@ async def _explained(services: Services, groups: list[Group]) -> list[Explanatio
     for index, group in enumerate(groups):
         found.append(_without_leader(group))
         if group.ready is not None:
-            probes.setdefault(group.pool, []).append((index, Probe(group.ready, group.shape)))
+            probes.setdefault(group.pool, []).append((index, Probe(group.ready, group.template.shape)))
     for pool, asked in probes.items():
         answers = await explained(services, pool, [probe for _, probe in asked])
         for (index, _), one in zip(asked, answers or (), strict=False):
@@ -114,11 +118,12 @@ def _without_leader(group: Group) -> Explanation:
         more = f" and {len(group.after) - MOST_PARENTS:,} more" if len(group.after) > MOST_PARENTS else ""
         some = "s" if len(group.after) > 1 else ""
         return Explanation(reason="blocked", sentence=f"it would wait for task{some} {shown}{more} first")
-    if group.state is State.DELAYED and group.not_before is not None:
+    not_before = group.template.not_before
+    if group.state is State.DELAYED and not_before is not None:
         return Explanation(
             reason="delayed",
-            sentence=f"it would start not before {instant(group.not_before)}",
-            estimated_start_us=to_us(group.not_before),
+            sentence=f"it would start not before {instant(not_before)}",
+            estimated_start_us=to_us(not_before),
             basis="its-time",
         )
     return Explanation(reason="leader-unreachable", sentence="the pool's leader can't be asked right now")
@@ -133,13 +138,13 @@ async def _limits(services: Services, caller: Caller, groups: list[Group]) -> li
         "running_cpu": (
             plan.running_cpu_milli,
             usage["cpu_milli"],
-            sum(group.tasks * group.shape.resources.cpu_milli for group in groups),
+            sum(group.tasks * group.template.shape.resources.cpu_milli for group in groups),
             1000,
         ),
         "running_memory_bytes": (
             plan.running_memory_bytes,
             usage["memory_bytes"],
-            sum(group.tasks * group.shape.resources.memory_bytes for group in groups),
+            sum(group.tasks * group.template.shape.resources.memory_bytes for group in groups),
             1,
         ),
         "running_tasks": (plan.running_tasks, usage["running"], sum(group.tasks for group in groups), 1),

@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import answer, filled, instant
+from rota.api.answers import answer, filled, instant, start_by_of, tolerance_of
 from rota.api.described import described, read_query
 from rota.api.leaders import explained
 from rota.api.requests import task_id
@@ -51,7 +51,7 @@ async def explain_task(request: Request, task: str) -> Response:
         # The row says delayed until the task starts: only the leader knows why it waits after its time.
         due = await explained(services, row["pool_now"], [number]) if state is State.DELAYED else None
         found = (due[0] if due else None) or _settled(row, state)
-    explanation = await explanation_of(services, found)
+    explanation = await explanation_of(services, found, *tolerance_of(row))
     if row["live_expires"]:
         dropped = f"; it is dropped if it has not started by {instant(row['live_start_by'])}"
         explanation = msgspec.structs.replace(explanation, sentence=explanation.sentence + dropped)
@@ -63,12 +63,15 @@ async def explain_task(request: Request, task: str) -> Response:
             status=STATUS[state].value,
             blocked_by=blocked_by,
             blocked_by_count=waits,
+            start_by=start_by_of(row),
             **msgspec.structs.asdict(explanation),
         )
     )
 
 
-async def explanation_of(services: Services, found: Explanation) -> waiting.Explanation:
+async def explanation_of(
+    services: Services, found: Explanation, tolerance_ms: int | None, source: str
+) -> waiting.Explanation:
     """As clients see it: a time instead of a number, and the name of a node."""
     node = None
     if found.likely_node is not None:
@@ -77,7 +80,12 @@ async def explanation_of(services: Services, found: Explanation) -> waiting.Expl
         node = names.get(found.likely_node)
     start = found.estimated_start_us
     return filled(
-        waiting.Explanation, found, estimated_start=None if start is None else from_us(start), likely_node=node
+        waiting.Explanation,
+        found,
+        estimated_start=None if start is None else from_us(start),
+        likely_node=node,
+        tolerance_seconds=None if tolerance_ms is None else tolerance_ms / 1000,
+        tolerance_source=source,
     )
 
 

@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
         set_plan,
         "rota plan set standard --tasks-per-hour 5000 --burst 500",
         "rota plan set business --waiting-tasks none --longest-cap 24h --tiers basic,regular,premium",
+        "rota plan set free --tolerance 4h",
     )
 
 
@@ -65,6 +66,12 @@ def set_plan(
         bool | None, typer.Option("--network/--no-network", help="Sandboxed tasks may request network access.")
     ] = None,
     storage: Annotated[str | None, typer.Option(metavar="SIZE|none", help="Total size of artifacts.")] = None,
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION|none", help="How long a start may be delayed if a task has no tolerance, category or cap."
+        ),
+    ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a plan. Options that are not given keep their values; none means unlimited."""
@@ -83,6 +90,7 @@ def set_plan(
         ("running_cpu", running_cpu, checks.cores),
         ("running_memory", running_memory, checks.size),
         ("storage", storage, checks.size),
+        ("tolerance", tolerance, checks.duration),
     ):
         if text is not None:
             changes[field] = None if text == "none" else check(f"--{field.replace('_', '-')}", text)

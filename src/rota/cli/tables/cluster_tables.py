@@ -27,6 +27,7 @@ def me(answer: documents.Me) -> str:
             ("cpu in use", f"{number(used.running_cpu)} of {limit(plan.running_cpu)}"),
             ("memory in use", f"{size(used.running_memory_bytes)} of {memory}"),
             ("longest cap", span(plan.longest_cap_seconds)),
+            ("tolerance", f"{_tolerance(plan)} if a task has no tolerance, category or cap"),
             ("tiers", ", ".join(plan.tiers)),
         )
     )
@@ -160,6 +161,7 @@ def plans(answer: documents.PlanList) -> str:
         "URGENT>?",
         "NETWORK?",
         "STORAGE>?",
+        "TOLERANCE>?",
         "TIERS~",
     )
     return table(columns, [_plan_row(one) for one in answer.plans], empty="no plans")
@@ -179,6 +181,7 @@ def plan(one: documents.PlanDocument) -> str:
         "may be urgent",
         "network",
         "storage",
+        "tolerance",
         "tiers",
     )
     return facts(zip(names, _plan_row(one), strict=True))
@@ -198,8 +201,13 @@ def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
         f"{one.urgent_percent} %",
         "yes" if one.network else "no",
         size(one.storage_bytes) if one.storage_bytes is not None else "unlimited",
+        _tolerance(one),
         ", ".join(one.tiers),
     )
+
+
+def _tolerance(one: documents.PlanDocument) -> str:
+    return "none" if one.tolerance_seconds is None else span(one.tolerance_seconds)
 
 
 def _burst(answer: documents.Me) -> str:

@@ -142,6 +142,22 @@ def span(seconds: float | None) -> str:
     return f"{whole // 86400}d"
 
 
+_TOLERANCES = {
+    "given": "given",
+    "category": "of its category",
+    "cap": "30 times its cap",
+    "plan": "its plan's default",
+}
+
+
+def tolerance(seconds: float | None, source: str, *, dropped: bool = False) -> str:
+    """How long a start may be delayed, and who said so."""
+    if source == "none":
+        return "none given"
+    text = span(seconds) + (", then dropped" if dropped else "")
+    return f"{text} ({_TOLERANCES[source]})" if source in _TOLERANCES else text
+
+
 def exact(moment: datetime | None) -> str:
     return NOTHING if moment is None else moment.astimezone().isoformat(sep=" ", timespec="seconds")
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from rota.cli.tables.progress_line import bar
-from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, span, table
+from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, span, table, tolerance
 from rota.client.calls.task_calls import HoldReport
 from rota.model.answers import task_changes, tasks
 from rota.model.answers.dead_letters import DeadLetterDocument, DeadLetterPage, RequeueAnswer
@@ -113,7 +113,7 @@ def task(one: tasks.TaskDocument) -> str:
         ("tags", labels(one.tags)),
         ("priority", str(one.priority) if one.priority else ""),
         ("cap", span(one.cap_seconds)),
-        ("tolerance", span(one.tolerance_seconds) + (", then dropped" if one.on_late == "drop" else "")),
+        ("tolerance", tolerance(one.tolerance_seconds, one.tolerance_source, dropped=one.on_late == "drop")),
         ("try again in", span(one.retry_after) if one.retry_after is not None else ""),
         ("attempt", _attempt(one)),
         ("retries", _rules(one)),

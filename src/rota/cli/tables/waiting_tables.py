@@ -6,7 +6,7 @@ import itertools
 from datetime import UTC, datetime
 
 from rota.cli.shell.terminal import escape
-from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, table
+from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, table, tolerance
 from rota.model.answers import waiting as documents
 from rota.model.answers.tasks import Amounts
 
@@ -28,7 +28,9 @@ _BASES = {
 
 
 def why(one: documents.TaskExplanation) -> str:
-    return facts((("task", str(one.id)), ("state", one.state), *_waiting(one)))
+    due = "" if one.start_by is None else f"{exact(one.start_by)} ({ago(one.start_by, datetime.now(UTC))})"
+    waits = one.status == "waiting"
+    return facts((("task", str(one.id)), ("state", one.state), *_waiting(one), ("start by", due if waits else "")))
 
 
 def preview(one: documents.PreviewDocument) -> str:
@@ -68,6 +70,7 @@ def _waiting(one: documents.Explanation) -> tuple[tuple[str, str], ...]:
         ("starts about", _not_known(one) if start is None else f"{exact(start)} ({ago(start, now)})"),
         ("by", _BASES.get(one.basis, "")),
         ("likely on", "" if one.reason == "running" else one.likely_node or ""),
+        ("tolerance", tolerance(one.tolerance_seconds, one.tolerance_source)),
         (
             "nodes",
             ""
@@ -148,20 +151,24 @@ def _resources(load: documents.PoolLoadDocument) -> str:
 
 def _demand(demand: documents.DemandDocument) -> str:
     lines = [
-        f"missing: {one.nodes} more of {_amounts(one.capacity)} to start {_tasks(one.tasks)} in time"
+        f"missing: {one.nodes} more of {_amounts(one.capacity)}{_with(one.require)} "
+        f"to start {_tasks(one.tasks)} in time"
         for one in demand.missing
     ]
     if demand.late:
         lines.insert(0, f"late: {_tasks(demand.late)} can't start by the time asked for")
     lines += [
-        f"no node could ever hold {_tasks(one.tasks)} of {_amounts(one.asks)}"
-        + (f" with {labels(one.require)}" if one.require else "")
+        f"no node could ever hold {_tasks(one.tasks)} of {_amounts(one.asks)}{_with(one.require)}"
         for one in demand.unplaceable[:3]
     ]
     if demand.idle:
         shown = ", ".join(demand.idle[:8]) + (" …" if len(demand.idle) > 8 else "")
         lines.append(f"idle: {len(demand.idle)} ({shown})")
     return escape("\n".join(lines))
+
+
+def _with(require: dict[str, str]) -> str:
+    return f" with {labels(require)}" if require else ""
 
 
 def _tenants(load: documents.PoolLoadDocument) -> str:

@@ -24,6 +24,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     urgent_percent: int = 50
     network: bool = False
     storage_bytes: int | None = None
+    tolerance_seconds: float | None = None  # of tasks given neither a tolerance nor a cap; null: they are never late
 
 
 class PlanList(msgspec.Struct, frozen=True, kw_only=True):

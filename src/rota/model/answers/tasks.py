@@ -137,7 +137,8 @@ class TaskDocument(TaskSummary, frozen=True, kw_only=True):
     unplaceable: str = "refuse"
     cap_seconds: float | None = None
     on_late: str = "keep"
-    tolerance_seconds: float | None = None
+    tolerance_seconds: float | None = None  # null: nobody gave one
+    tolerance_source: str = ""  # given, category, cap, plan or none
     attempts: int = 1
     retry_rules: RetryRules | None = None
     not_before: Time | None = None

@@ -28,6 +28,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     likely_node: str | None = None
     suitable_nodes: int | None = None
     free_nodes: int | None = None
+    tolerance_seconds: float | None = None  # how long the start may be delayed; null: nobody said
+    tolerance_source: str = ""  # given, category, cap, plan or none
 
 
 class TaskExplanation(Explanation, frozen=True, kw_only=True):
@@ -38,6 +40,7 @@ class TaskExplanation(Explanation, frozen=True, kw_only=True):
     status: str = ""
     blocked_by: list[BlockingTask] = []
     blocked_by_count: int = 0
+    start_by: Time | None = None  # when its tolerance ends
 
 
 class PreviewGroup(Explanation, frozen=True, kw_only=True):
@@ -140,6 +143,7 @@ class MissingNodes(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     capacity: Amounts = Amounts()
     tasks: int = 0
+    require: dict[str, str] = {}  # labels that no present node of this capacity has
 
 
 class UnplaceableTasks(msgspec.Struct, frozen=True, kw_only=True):

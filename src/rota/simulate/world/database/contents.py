@@ -71,6 +71,7 @@ class Contents:
             start_by=from_us(row.start_by_us),
             due=row.wake_us is not None and row.wake_us <= self.now_us(),
             wake_at=None if row.wake_us is None else from_us(row.wake_us),
+            leeway_ms=row.leeway_ms(),
         )
 
     def enqueue(self, task: Task, state: int, wake_us: int | None, start_by_us: int) -> None:

@@ -84,6 +84,10 @@ class Queued:
         task = self.task
         return self.start_by_us - 1000 * urgent_before_ms(task.tolerance_ms) if task.tolerance_given else None
 
+    def leeway_ms(self) -> int | None:
+        """A task without a tolerance of its own is never late."""
+        return 0 if self.task.tolerance_given else None
+
     def columns(self, names: str, **more: Any) -> Row:
         """These columns of `queue`, or of `tasks` where `queue` has none, and more."""
         pairs = ((name, getattr(self if name in _QUEUE_COLUMNS else self.task, name)) for name in names.split())

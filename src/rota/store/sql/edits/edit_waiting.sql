@@ -9,6 +9,7 @@ set version = queue.version + 1,
     cap_changed = queue.cap_changed or $5::bigint is not null,
     tolerance_ms = coalesce($6::bigint, queue.tolerance_ms),
     tolerance_given = $7::boolean,
+    leeway_ms = case when $6::bigint is null then queue.leeway_ms else 0 end,
     start_by = $8::timestamptz,
     wake_at = case
         when queue.state = {DELAYED} or queue.paused_state = {DELAYED} then queue.wake_at

@@ -14,7 +14,8 @@ copied as (
     insert into tasks (id, tenant, user_name, pool, kind, name, lane, priority, tolerance_ms, tolerance_given, start_by,
         urgent_at, tier, shape, scheduling, server, concurrency_key, concurrency_limit, concurrency_global, cap_ms, attempts,
         backoff_ms, backoff_limit_ms, upstream, retry_of, tags, preemptible, category, unplaceable_waits, artifacts, spec,
-        schedule, scheduled_for, after_tasks, after_rules, retry_rules, expires)
+        schedule, scheduled_for, after_tasks, after_rules, retry_rules, expires,
+        tolerance_source, leeway_ms)
     select pair.new, tenant, $8, pool, kind, name, lane, priority, tolerance_ms, tolerance_given,
         now() + tolerance_ms * interval '1 millisecond',
         case when tolerance_given then urgent_at(now() + tolerance_ms * interval '1 millisecond', tolerance_ms) end,
@@ -22,7 +23,7 @@ copied as (
         case when $9 then {Scheduling.RETRY} when after.child is not null then {Scheduling.DEPENDENT} else {Scheduling.NOW} end, $10, concurrency_key, concurrency_limit,
         concurrency_global, cap_ms, attempts, backoff_ms, backoff_limit_ms, upstream, case when $9 then tasks.id end, tags,
         preemptible, category, unplaceable_waits, artifacts, spec, schedule, scheduled_for, after.parents, after.rules,
-        retry_rules, expires
+        retry_rules, expires, tolerance_source, leeway_ms
     from pair
     join tasks on tasks.id = pair.old
     left join after on after.child = pair.new
@@ -30,9 +31,9 @@ copied as (
     returning *
 )
 insert into queue (id, state, start_by, wake_at, pool, tenant, lane, urgency, cap_ms, shape, work, attempts, concurrency_key,
-    concurrency_limit, preemptible, concurrency_global, expires)
+    concurrency_limit, preemptible, concurrency_global, expires, leeway_ms)
 select copied.id, case when pair.blocked then {BLOCKED} else {READY} end, start_by, urgent_at, pool, tenant, lane, -priority, cap_ms, shape,
     pair.work, attempts, concurrency_key, concurrency_limit, preemptible, concurrency_global,
-    expires and not pair.blocked
+    expires and not pair.blocked, leeway_ms
 from copied join pair on pair.new = copied.id
 returning {queue/ready_columns}, queue.pool, false as due

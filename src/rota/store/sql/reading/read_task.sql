@@ -10,7 +10,7 @@ select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.na
     last.number as last_number, last.failure as last_failure, last.exit_code as last_exit_code,
     reruns.rerun as retried_as, queue.cap_ms as live_cap_ms,
     pools.id as pool_now, queue.version as live_version, -queue.urgency as live_priority, queue.start_by as live_start_by,
-    queue.tolerance_ms as live_tolerance_ms, queue.held_reason, queue.expires as live_expires,
+    queue.tolerance_ms as live_tolerance_ms, queue.leeway_ms as live_leeway_ms, queue.held_reason, queue.expires as live_expires,
     (
         select json_agg(json_build_object('user', edit.user_name, 'at', edit.at, 'changes', edit.changes) order by edit.id)
         from task_edits edit where edit.task = tasks.id

@@ -100,6 +100,7 @@ class Owners(Subject):
                 "state version pool cap_ms cancel_requested tolerance_ms tolerance_given",
                 urgency=-row.task.priority,
                 start_by=from_us(row.start_by_us),
+                leeway_ms=row.leeway_ms(),
                 lane_name=lane.name,
                 promotes=lane.promotes,
                 pool_name=f"pool{row.pool}",
