@@ -172,7 +172,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     log_bytes: int = 0  # output kept
     log_dropped_bytes: int = 0  # output beyond the limit
     written_bytes: int = 0  # to disks
-    retry_in_ms: int | None = None  # the delay that the function (RETRY) or the node (DISRUPTED) asked for
+    retry_in_ms: int | None = None  # the delay that the function (RETRY) or the node (DISRUPTED, RECALLED) asked for
     calls_per_grant: int = 1  # how many calls of this function may run concurrently on one grant
 
 

@@ -197,17 +197,17 @@ def _reason(row: asyncpg.Record, state: State) -> str | None:
     if state is State.BLOCKED:
         return f"waits for {', '.join(str(task) for task in row['after_tasks'] or ())}"
     if state is State.DELAYED and row["last_number"]:
-        how = _retry_message(row["last_failure"]) or "failed"
+        how = how_it_ended(row["last_failure"])
         return f"attempt {row['last_number']} {how}; the next starts at {instant(row['live_wake_at'])}"
     if state is State.DELAYED:
         return f"starts at {instant(row['live_wake_at'])}"
     return None
 
 
-def _retry_message(failure: str | None) -> str | None:
-    """The message of an attempt that asked to be retried; it did not fail."""
+def how_it_ended(failure: str | None) -> str:
+    """Why a task starts again later: its attempt failed, or asked to be retried, or waits for its image."""
     known: dict[str, Any] = msgspec.json.decode(failure) if failure else {}
-    return known["message"] if known.get("type") == "retry" else None
+    return str(known["message"]) if known.get("type") in ("retry", "image-pull") else "failed"
 
 
 def raw_json(text: str | None) -> Any:

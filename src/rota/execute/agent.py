@@ -39,6 +39,7 @@ from rota.execute.functions.packages import Packages
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.runner import FunctionRunner
 from rota.execute.functions.visible_folders import VisibleFolders, find_visible
+from rota.execute.images.node_images import Images, PullRules
 from rota.execute.keeper.setup import KeeperOptions
 from rota.execute.keeper_link import KeeperFacts, KeeperLink
 from rota.execute.leaving import Stay, leave_when_due, wind_down
@@ -95,6 +96,7 @@ class AgentOptions:
     reserve_bytes: int = DEFAULT_RESERVE_BYTES  # with less free disk space, the node takes no work
     mounts: tuple[NamedMount, ...] = ()  # folders that tasks may request by name
     engine: str = engine.NONE  # one of engine.CHOICES
+    pulls: PullRules = field(default_factory=PullRules)
     roots: dict[str, str] = field(default_factory=dict)  # folders with a whole system each, by name
     artifact_cache_bytes: int = DEFAULT_CACHE_BYTES  # disk space for fetched artifacts
     outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES  # for the outputs of one attempt
@@ -239,7 +241,7 @@ async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, wor
     proven, why_no_containers = await engine.find(options.engine, link, work)
     if proven is not None:
         link.remove_containers = functools.partial(_remove_containers, proven, engine.data_label(work))
-        parts.processes.images = engine.Images(proven)
+        parts.processes.images = Images(proven, options.pulls)
     elif options.engine != engine.NONE:
         log.warning("this node runs no containers", why=why_no_containers)
     parts.processes.offer = spawn_order.Offer(

@@ -23,7 +23,7 @@ def told(container_spec: ContainerSpec = BOX, bounds: Bounds = GROUP, folder: st
 def test_podman_whose_limits_a_group_of_ours_holds() -> None:
     assert " ".join(told()) == (
         "/usr/bin/podman --cgroup-manager cgroupfs --runtime runc run --rm --name rota-ab-7-1 --label rota.data=rota-ab"
-        " --pull missing --log-driver none --no-healthcheck --init --read-only --cap-drop all"
+        " --pull never --log-driver none --no-healthcheck --init --read-only --cap-drop all"
         " --security-opt no-new-privileges --user 2000000007:2000000007 --network none --hostname rota"
         " --ulimit core=0:0 --ulimit nofile=20000:20000 --ulimit nproc=30000:30000"
         " --http-proxy=false --systemd false --read-only-tmpfs=false --cgroups no-conmon"
@@ -38,7 +38,7 @@ def test_docker_which_holds_the_limits_itself() -> None:
     container_spec = replace(BOX, engine=replace(ENGINE, program="/usr/bin/docker", kind="docker", runtime=""))
     assert " ".join(told(container_spec, Bounds(memory_bytes=1000, pids=9, cpu_milli=1500))) == (
         "/usr/bin/docker run --rm --name rota-ab-7-1 --label rota.data=rota-ab"
-        " --pull missing --log-driver none --no-healthcheck --init --read-only --cap-drop all"
+        " --pull never --log-driver none --no-healthcheck --init --read-only --cap-drop all"
         " --security-opt no-new-privileges --user 2000000007:2000000007 --network none --hostname rota"
         " --ulimit core=0:0 --ulimit nofile=20000:20000 --ulimit nproc=30000:30000"
         " --memory 1000b --memory-swap 1000b --cpus 1.500 --pids-limit 9"

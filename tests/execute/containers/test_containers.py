@@ -19,7 +19,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from rota import wire
 from rota.execute.agent import AgentOptions, run_agent
+from rota.execute.images.node_images import PullRules
+from rota.execute.images.registries import Registries
 from rota.execute.linux import cgroups
 from rota.execute.machine.mounts import NamedMount
 from rota.execute.processes import engine
@@ -50,9 +53,11 @@ asyncio.run(run_agent(options, asyncio.Event()))
 class Node:
     """A server and an agent with an engine; a test chooses what to run in a container."""
 
-    def __init__(self, server: StubServer, data: Path) -> None:
+    def __init__(self, server: StubServer, data: Path, *, slow: str = "", closed: str = "") -> None:
         self.server = server
         self.data = data
+        self.slow = slow  # a registry that never answers
+        self.closed = closed  # a registry that can't be reached
         self._tasks = 0
 
     async def begin(
@@ -71,6 +76,17 @@ class Node:
         run = run_of(self._tasks, Kind.COMMAND if argv else Kind.SCRIPT, whole, cap_ms=cap_ms)
         await self.server.start(msgspec.structs.replace(run, secrets=secrets, inputs=inputs), grant=grant)
         return self._tasks
+
+    async def attempt(self, task: int, number: int, *, image: str, until: Outcome | None = None) -> wire.Result:
+        """Sends a further attempt, as the leader does after an attempt was given back; again until it ends so."""
+        while True:
+            spec = {"image": image, "isolation": "container", "command": ["true"]}
+            run = msgspec.structs.replace(run_of(task, Kind.COMMAND, spec), attempt=number)
+            await self.server.start(run, grant=GRANT)
+            result = await self.server.result(task, number)
+            if until is None or result.outcome is until:
+                return result
+            number += 1
 
     async def printing(self, task: int, words: bytes) -> None:
         await self.server.until(lambda: words in self.server.output(task))
@@ -113,7 +129,11 @@ async def node(image: str, rootfs: Path, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("node")
     (folder / "team").mkdir()
     (folder / "team" / "note").write_text("from the team\n")
-    async with StubServer() as server:
+    async with (
+        StubServer() as server,
+        await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0) as never_answers,
+    ):
+        slow, closed = f"127.0.0.1:{never_answers.sockets[0].getsockname()[1]}", "127.0.0.1:9"
         options = AgentOptions(
             servers=(server.url,),
             token=TOKEN,
@@ -123,6 +143,7 @@ async def node(image: str, rootfs: Path, tmp_path_factory: pytest.TempPathFactor
             capacity=CAPACITY,
             kill_grace_seconds=1.0,
             engine="auto",
+            pulls=PullRules(registries=Registries(listed=(slow, closed), private=True)),
             roots={"busybox": str(rootfs)},
             mounts=(NamedMount("team", f"{folder}/team", "/srv/team"),),
         )
@@ -133,7 +154,7 @@ async def node(image: str, rootfs: Path, tmp_path_factory: pytest.TempPathFactor
         waiting.cancel()
         if running.done():
             running.result()
-        yield Node(server, options.data)
+        yield Node(server, options.data, slow=slow, closed=closed)
         stop.set()
         await running
         assert cgroups.existing_parents(options.data) == []
@@ -196,7 +217,6 @@ async def test_exit_codes_are_the_tasks_own_and_the_engines_are_explained(node: 
         node.failure("nothing-like-it"),
         node.failure("/etc/who"),
         node.failure("true", image="localhost/no-such:1"),
-        node.failure("true", image="127.0.0.1:1/no-registry:1"),
     )
     assert [result[:2] for result in results] == [
         (Outcome.ERROR, "exit-code"),
@@ -204,7 +224,6 @@ async def test_exit_codes_are_the_tasks_own_and_the_engines_are_explained(node: 
         (Outcome.ERROR, "signal"),
         (Outcome.ERROR, "no-such-program"),
         (Outcome.ERROR, "not-executable"),
-        (Outcome.REFUSED, "image-unavailable"),
         (Outcome.REFUSED, "image-unavailable"),
     ]
     assert [result[2] for result in results[:3]] == [
@@ -214,8 +233,6 @@ async def test_exit_codes_are_the_tasks_own_and_the_engines_are_explained(node: 
     ]
     assert "nothing-like-it" in results[3][2]
     assert "localhost/no-such:1" in results[5][2]
-    assert "127.0.0.1:1/no-registry:1" in results[6][2]
-    assert "connection refused" in results[6][2]
     assert node.left() == []
 
 
@@ -246,22 +263,46 @@ async def test_a_cancelled_container_gets_sigterm_first_and_one_that_ignores_it_
     assert node.left() == []
 
 
-async def test_a_task_can_be_cancelled_while_its_image_is_pulled(node: Node) -> None:
-    asked = asyncio.Event()
+async def test_tasks_that_wait_for_an_image_hold_nothing_and_come_back_later(node: Node) -> None:
+    """The registry never answers: the node stays free for everybody, and nobody waits for a pull to end."""
+    whole = msgspec.structs.replace(CAPACITY, memory_bytes=64 * 2**20)
+    waiting = [await node.begin("true", image=f"{node.slow}/slow:1", grant=whole) for _ in range(6)]
+    results = [await node.server.result(task) for task in waiting]
+    assert {(result.outcome, result.retry_in_ms) for result in results} == {(Outcome.RECALLED, 1000)}
+    assert results[0].failure is not None
+    assert results[0].failure.message == f"was given back while image {node.slow}/slow:1 is pulled to its node"
+    assert await node.run("cat", "/etc/who", grant=whole) == (Outcome.OK, 0, "a system of its own\n")
+    assert (await node.attempt(waiting[0], 4, image=f"{node.slow}/slow:1")).retry_in_ms == 8000
 
-    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.set()
-        with contextlib.suppress(OSError):
-            await reader.read()
-        writer.close()
 
-    async with await asyncio.start_server(never_answer, "127.0.0.1", 0) as registry:
-        port = registry.sockets[0].getsockname()[1]
-        task = await node.begin("true", image=f"127.0.0.1:{port}/slow:1")
-        async with asyncio.timeout(20):
-            await asked.wait()
-        await node.server.stop(task)
-        assert (await node.server.result(task)).outcome is Outcome.CANCELLED
+async def test_an_image_that_can_not_be_had_fails_alike_whatever_the_reason(node: Node) -> None:
+    """A tenant can't tell open ports from closed ones, nor which hosts there are."""
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        images = ["127.0.0.1:1/t/1", f"127.0.0.1:{port}/t/1", "169.254.169.254/t/1", "no-such.invalid/t/1"]
+        failures = await asyncio.gather(*(node.failure("true", image=image) for image in images))
+        listed = await node.begin("true", image=f"{node.closed}/t/1")
+        assert (await node.server.result(listed)).outcome is Outcome.RECALLED
+        gone = await node.attempt(listed, 2, image=f"{node.closed}/t/1", until=Outcome.REFUSED)
+    assert gone.failure is not None
+    failures.append((gone.outcome, gone.failure.type, gone.failure.message))
+    sentences = {
+        message.replace(image, "IMAGE")
+        for image, (_, _, message) in zip([*images, f"{node.closed}/t/1"], failures, strict=True)
+    }
+    assert {failure[:2] for failure in failures} == {(Outcome.REFUSED, "image-unavailable")}
+    assert len(sentences) == 1, sentences
+
+
+async def test_an_image_that_was_removed_meanwhile_is_looked_for_again(node: Node) -> None:
+    podman("tag", IMAGE, "localhost/rota-passing:1")
+    assert (await node.run("id", image="localhost/rota-passing:1"))[0] is Outcome.OK
+    podman("untag", IMAGE, "localhost/rota-passing:1")
+    failures = [await node.failure("id", image="localhost/rota-passing:1") for _ in range(2)]
+    assert [failure[:2] for failure in failures] == [
+        (Outcome.REFUSED, "engine-failed"),
+        (Outcome.REFUSED, "image-unavailable"),
+    ]
 
 
 async def test_a_cap_ends_a_container_and_so_do_a_full_folder_and_too_many_processes(node: Node) -> None:

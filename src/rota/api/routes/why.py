@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.answers import answer, filled, instant, start_by_of, tolerance_of
+from rota.api.answers import answer, filled, how_it_ended, instant, start_by_of, tolerance_of
 from rota.api.described import described, read_query
 from rota.api.leaders import explained
 from rota.api.requests import task_id
@@ -114,7 +114,9 @@ def _settled(row: asyncpg.Record, state: State) -> Explanation:
         )
     at = row["live_wake_at"]
     failed = row["last_number"]
-    why = f"attempt {failed} failed; the next starts" if failed else "it was asked to start"
+    why = (
+        f"attempt {failed} {how_it_ended(row['last_failure'])}; the next starts" if failed else "it was asked to start"
+    )
     microseconds = None if at is None else int(at.timestamp() * 1_000_000)
     return Explanation(
         reason="backing-off" if failed else "delayed",

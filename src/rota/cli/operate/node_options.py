@@ -8,9 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from rota.cli.operate.settings_options import size_setting
+from rota.cli.shell import checks
 from rota.cli.shell.checks import wrong
+from rota.execute.images.registries import parse_registries
 from rota.execute.machine.device_files import parse_devices
 from rota.execute.machine.mounts import parse_mount, parse_rootfs
+from rota.model.units import milliseconds_of
+
+_LONGEST_PULL_MS = 24 * 3600 * 1000
 
 Imports = Annotated[
     list[str] | None,
@@ -48,6 +54,27 @@ def node_options(
             show_default=False,
         ),
     ] = "auto",
+    registry: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--registry",
+            metavar="NAME[:PORT]",
+            help="Registry that images are pulled from, *.DOMAIN, or none; repeatable. "
+            "[default: docker.io, ghcr.io, quay.io and other public ones]",
+        ),
+    ] = None,
+    private_registries: Annotated[
+        bool,
+        typer.Option(
+            "--private-registries", help="Listed registries may have loopback, link-local and private addresses."
+        ),
+    ] = False,
+    pull_timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="Longest time that the pull of an image may take.")
+    ] = "5m",
+    image_limit: Annotated[
+        str, typer.Option(metavar="SIZE", help="Most that is received of one image (podman only).")
+    ] = "10Gi",
     rootfs: Annotated[
         list[str] | None,
         typer.Option("--rootfs", metavar="NAME:FOLDER", help="Unpacked root file system for tasks; repeatable."),
@@ -70,9 +97,20 @@ def node_options(
         "mounts": _checked("--mount", mount, lambda given: [parse_mount(text) for text in given]),
         "no_sandbox": no_sandbox,
         "engine": engine,
+        "registries": _checked("--registry", registry, lambda given: parse_registries(given, private=False)),
+        "private_registries": private_registries,
+        "pull_ms": _pull_ms(pull_timeout),
+        "image_bytes": size_setting("image_limit", image_limit, image_limit),
         "roots": _checked("--rootfs", rootfs, lambda given: [parse_rootfs(text) for text in given]),
         "devices": _checked("--device", device, parse_devices),
     }
+
+
+def _pull_ms(text: str) -> int:
+    milliseconds = milliseconds_of(checks.duration("--pull-timeout", text) or text)
+    if not 1000 <= milliseconds <= _LONGEST_PULL_MS:
+        raise wrong("--pull-timeout", f"{text[:40]!r} is not from 1s to 1d")
+    return milliseconds
 
 
 def _labels(texts: Sequence[str]) -> dict[str, str]:

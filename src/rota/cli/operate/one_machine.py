@@ -47,6 +47,10 @@ class UpOptions:
     mounts: tuple[str, ...] = ()
     no_sandbox: bool = False
     engine: str = "auto"
+    registries: tuple[str, ...] = ()
+    private_registries: bool = False
+    pull_ms: int
+    image_bytes: int
     roots: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     database: str | None
@@ -174,6 +178,9 @@ def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]
     offered += [word for mount in options.mounts for word in ("--mount", mount)]
     offered += ["--no-sandbox"] if options.no_sandbox else []
     offered += ["--engine", options.engine, *(word for root in options.roots for word in ("--rootfs", root))]
+    offered += [word for registry in options.registries for word in ("--registry", registry)]
+    offered += ["--private-registries"] if options.private_registries else []
+    offered += ["--pull-timeout", f"{options.pull_ms}ms", "--image-limit", str(options.image_bytes)]
     offered += [word for device in options.devices for word in ("--device", device)]
     return [
         Part(

@@ -18,6 +18,8 @@ from rota.execute.agent import DEFAULT_CACHE_BYTES, DEFAULT_OUTPUTS_BYTES, Agent
 from rota.execute.connection import TwinError
 from rota.execute.data_folder import DataFolderInUse
 from rota.execute.files.checkpoint import DEFAULT_LIMIT_BYTES
+from rota.execute.images.node_images import DEFAULT_IMAGE_BYTES, DEFAULT_PULL_SECONDS, PullRules
+from rota.execute.images.registries import parse_registries
 from rota.execute.leaving import NeverTaken, Stay
 from rota.execute.logs.spill import DEFAULT_SPILL_BYTES
 from rota.execute.machine.capacity import detect_capacity, parse_capacity, with_devices
@@ -41,6 +43,10 @@ class WorkerOptions:
     mounts: tuple[str, ...] = ()
     no_sandbox: bool = False
     engine: str = "auto"
+    registries: tuple[str, ...] = ()
+    private_registries: bool = False
+    pull_ms: int = int(DEFAULT_PULL_SECONDS * 1000)
+    image_bytes: int = DEFAULT_IMAGE_BYTES
     roots: tuple[str, ...] = ()
     reserve_bytes: int = DEFAULT_RESERVE_BYTES
     artifact_cache_bytes: int = DEFAULT_CACHE_BYTES
@@ -82,6 +88,11 @@ def run_worker(options: WorkerOptions) -> int:
         mounts=tuple(map(parse_mount, options.mounts)),
         use_sandbox=not options.no_sandbox,
         engine=options.engine,
+        pulls=PullRules(
+            registries=parse_registries(options.registries, private=options.private_registries),
+            pull_seconds=options.pull_ms / 1000,
+            image_bytes=options.image_bytes,
+        ),
         roots=dict(map(parse_rootfs, options.roots)),
         reserve_bytes=options.reserve_bytes,
         artifact_cache_bytes=options.artifact_cache_bytes,

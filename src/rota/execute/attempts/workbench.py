@@ -343,7 +343,7 @@ class Workbench:
     def _report(self, attempt: Attempt, finish: Finish, inline: list[wire.LogChunk]) -> None:
         self._release(attempt)
         self._remember(attempt.key)
-        if finish.outcome is not Outcome.REFUSED:
+        if finish.outcome not in (Outcome.REFUSED, Outcome.RECALLED):
             self.worked.set()
         self._outbox.add(result_of(attempt, finish, inline))
 

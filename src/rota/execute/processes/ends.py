@@ -18,6 +18,7 @@ import structlog
 from rota.execute.attempts.attempt import Attempt, Finish, over_limit, signal_name, stopped
 from rota.execute.files.collect import NotCollected
 from rota.execute.files.prepare import NotPrepared
+from rota.execute.images.node_images import wait_ms
 from rota.execute.keeper import launch
 from rota.execute.keeper_link import End, Ended, Lost, Refused, Spawn
 from rota.execute.logs.capture import Capture
@@ -43,6 +44,20 @@ def not_prepared(attempt: Attempt, preparing: asyncio.Task[Spawn] | asyncio.Task
         return None
     outcome = error.outcome if isinstance(error, NotPrepared) else Outcome.REFUSED
     return Finish(outcome=outcome, run_us=0, failure=why_of(error))
+
+
+def without_image(attempt: Attempt, image: str, *, is_pulled: bool) -> Finish:
+    """An attempt whose image is not on its node. It comes back later, or never if the image can't be had.
+
+    The reason is the same whatever went wrong: a registry's answer would tell a tenant what the node can reach.
+    """
+    if is_pulled:
+        failure = Failure("image-pull", f"was given back while image {image} is pulled to its node")
+        wait = wait_ms(attempt.run.attempt)
+        return Finish(outcome=Outcome.RECALLED, run_us=0, failure=failure, retry_in_ms=wait)
+    why = "there is no such image, or its registry is not allowed, or it can't be reached: the node's log says which"
+    failure = Failure("image-unavailable", f"there is no image {image} for this node: {why}")
+    return Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure)
 
 
 def why_of(error: BaseException) -> Failure:

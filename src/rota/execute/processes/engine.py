@@ -1,4 +1,4 @@
-"""The container engine of this node: found, proven with a test container, and asked for images.
+"""The container engine of this node: found, and proven with a test container.
 
 A worker fails closed: it offers containers only after one ran through the keeper exactly as a task's would, isolated
 and limited as it must be. The first way that works is kept (engines' defaults differ from machine to machine); when
@@ -9,7 +9,6 @@ machine's own programs.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import os
 import resource
@@ -33,12 +32,11 @@ CHOICES = (AUTO, *ENGINES, NONE)
 PROOF_IMAGE = "localhost/rota-proof:1"
 _MOST_FILES = 65_536
 _MOST_PROCESSES = 30_000  # podman 4.3 could pass this on, but not 65,536, though the agent's own limit was higher
-_CALL_SECONDS = 60.0
-_PULL_SECONDS = 3600.0
 # The engine's own settings; a task's variables never get there.
 _PASSED_ON = (
     *("PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_HOST", "DOCKER_CONFIG"),
-    *("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "REGISTRY_AUTH_FILE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    *("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 )
 _INITS = ("/usr/bin/catatonit", "/usr/libexec/podman/catatonit", "/usr/libexec/catatonit/catatonit")
 
@@ -140,64 +138,6 @@ def _empty_system() -> bytes:
                 entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(path)
             archive.addfile(entry)
     return file.getvalue()
-
-
-class Images:
-    """Images on this node. Each is pulled once, however many attempts wait for it."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._fetches: dict[str, asyncio.Task[str]] = {}
-        self.known: set[str] = set()  # seen here before; the engine itself pulls one again that was removed since
-
-    async def fetch(self, image: str) -> str:
-        """Why the image can't be had; "" once it is here. Cancelling it leaves other waiting attempts alone."""
-        fetch = self._fetches.get(image)
-        if fetch is None:
-            fetch = self._fetches[image] = asyncio.create_task(self._fetch(image), name=f"fetch {image}")
-            fetch.add_done_callback(lambda _: self._fetches.pop(image, None))
-        return await asyncio.shield(fetch)
-
-    async def close(self) -> None:
-        """Ends pulls that are still running."""
-        fetches = list(self._fetches.values())
-        for fetch in fetches:
-            fetch.cancel()
-        await asyncio.gather(*fetches, return_exceptions=True)
-
-    async def _fetch(self, image: str) -> str:
-        if await self._call(_CALL_SECONDS, "image", "inspect", "--format", "{{.Id}}", image):
-            if image.startswith("localhost/"):
-                return "it is one of the node's own, and the node has none of that name"
-            if why := await self._call(_PULL_SECONDS, "pull", "--quiet", image):
-                return why
-        self.known.add(image)
-        return ""
-
-    async def _call(self, patience_seconds: float, *words: str) -> str:
-        """The last line of the engine's output when it fails, else ""."""
-        process = await asyncio.create_subprocess_exec(
-            self._engine.program,
-            *words,
-            env=self._engine.env,
-            cwd="/",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(patience_seconds):
-                _, output = await process.communicate()
-        except TimeoutError:
-            return f"the engine took longer than {patience_seconds:g} s"
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-        if process.returncode == 0:
-            return ""
-        return engine_calls.error_line(output.decode("utf-8", "replace")) or f"exit code {process.returncode}"
 
 
 def _hard(which: int, most: int) -> int:

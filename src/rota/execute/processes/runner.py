@@ -22,6 +22,7 @@ from rota.execute.files.checkpoint import Checkpoints, owner_of
 from rota.execute.files.collect import Collector
 from rota.execute.files.prepare import Preparer
 from rota.execute.files.save_requests import CheckpointWatch
+from rota.execute.images.node_images import Images
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Spawn
 from rota.execute.linux import work_folder
 from rota.execute.logs.capture import Capture, Flow, OutputPipes
@@ -34,9 +35,9 @@ from rota.execute.processes.ends import (
     not_prepared,
     why_of,
     with_result,
+    without_image,
 )
-from rota.execute.processes.engine import Images
-from rota.execute.processes.spawn_order import NOTHING, BadSpec, Offer, spawn_of, spec_of
+from rota.execute.processes.spawn_order import NOTHING, BadSpec, Offer, named_by, spawn_of, spec_of
 from rota.model.attempt import Outcome
 from rota.wire import Failure
 
@@ -88,7 +89,7 @@ class ProcessRunner:
         self._units: dict[Attempt, ProcessUnit] = {}
         self._young: deque[tuple[float, ProcessUnit]] = deque()
         self._watch_timer: asyncio.TimerHandle | None = None
-        self._fetches: dict[Attempt, asyncio.Task[None]] = {}  # attempts whose image is being pulled
+        self._searches: dict[Attempt, asyncio.Task[None]] = {}  # attempts whose image is looked for
         self._background: set[asyncio.Task[None]] = set()
         # Tasks that run for an attempt before its process starts or after it has ended: `stop` cancels them.
         self._awaited: dict[Attempt, asyncio.Task[object]] = {}
@@ -113,29 +114,29 @@ class ProcessRunner:
             self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
             return
         container_spec, images = order.container_spec, self.images
-        if container_spec is not None and images is not None and container_spec.image not in images.known:
-            fetch = self._fetch_then_begin(attempt, spec, order, container_spec.image, images)
-            self._fetches[attempt] = self.loop.create_task(fetch, name="fetch an image")
-        else:
+        if container_spec is None or images is None:
             self._begin(attempt, spec, order)
+        elif container_spec.image in images.known:
+            self._begin(attempt, spec, named_by(order, images.known[container_spec.image]))
+        else:
+            search = self._find_then_begin(attempt, spec, order, container_spec.image, images)
+            self._searches[attempt] = self.loop.create_task(search, name="find an image")
+            cancel_at_cap(attempt, self._searches[attempt], self.loop.time())
 
-    async def _fetch_then_begin(
-        self, attempt: Attempt, spec: RunSpec, order: Spawn, image: str, images: Images
-    ) -> None:
-        """Pulls the image first; that time does not count against the cap."""
+    async def _find_then_begin(self, attempt: Attempt, spec: RunSpec, order: Spawn, image: str, images: Images) -> None:
+        """An attempt whose image must be pulled is given back at once: it holds no resources while it waits."""
         try:
-            why = await images.fetch(image)
+            is_here = await images.find(image)
         except asyncio.CancelledError:
             outcome = attempt.stopping or Outcome.DISRUPTED
             self.on_finish(attempt, Finish(outcome=outcome, run_us=0, failure=stopped(attempt, outcome)))
             return
         finally:
-            del self._fetches[attempt]
-        if why:
-            failure = Failure("image-unavailable", f"there is no image {image} for this node: {why}")
-            self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+            del self._searches[attempt]
+        if is_here:
+            self._begin(attempt, spec, named_by(order, images.known[image]))
         else:
-            self._begin(attempt, spec, order)
+            self.on_finish(attempt, without_image(attempt, image, is_pulled=images.want(attempt.run.tenant, image)))
 
     def _begin(self, attempt: Attempt, spec: RunSpec, order: Spawn) -> None:
         if spec.needs_preparation or attempt.run.attempt > 1:  # an earlier attempt may have kept a checkpoint
@@ -189,14 +190,14 @@ class ProcessRunner:
         unit = self._units.get(attempt)
         if unit is not None:
             unit.stop()
-        elif attempt in self._fetches:
-            self._fetches[attempt].cancel()
+        elif attempt in self._searches:
+            self._searches[attempt].cancel()
 
     def kill(self, attempt: Attempt) -> None:
         self._give_up(attempt)
         unit = self._units.get(attempt)
-        if attempt in self._fetches:
-            self._fetches[attempt].cancel()
+        if attempt in self._searches:
+            self._searches[attempt].cancel()
         if unit is not None:
             self.link.kill(unit.number)
 
@@ -360,6 +361,8 @@ class ProcessUnit:
         finish = finish_of(self.attempt, end, self._capture)
         if self.image:
             finish = container_finish(finish, image=self.image, program=self._program)
+            if finish.outcome is Outcome.REFUSED and self._runner.images is not None:
+                self._runner.images.forget(self.image)
         if may_be_the_disks_fault(end, finish):  # before its folder is removed
             full_disk = self._runner.full_disk
             if self.has_ended:

@@ -7,7 +7,7 @@ reach it. `PATH`, `LANG` and `TZ` are the node's, in a container the image's; th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -169,6 +169,12 @@ def _container_spec(
         mounts=tuple(Mount(mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer)),
         devices=devices,
     )
+
+
+def named_by(order: Spawn, name: str) -> Spawn:
+    """The order for a container, with the engine's name of its image."""
+    assert order.container_spec is not None
+    return msgspec.structs.replace(order, container_spec=replace(order.container_spec, image=name))
 
 
 def _mounts(spec: RunSpec, offer: Offer) -> list[NamedMount]:

@@ -61,7 +61,7 @@ def arguments(container_spec: ContainerSpec, bounds: Bounds, *, folder: str, uid
     engine = container_spec.engine
     argv = [*_engine(engine), "run", "--rm", "--name", container_spec.name]
     argv += ["--label", f"{DATA_LABEL}={container_spec.data}"]
-    argv += ["--pull", "missing", "--log-driver", "none", "--no-healthcheck"]
+    argv += ["--pull", "never", "--log-driver", "none", "--no-healthcheck"]
     argv += ["--init"] if engine.init else []
     argv += ["--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges"]
     argv += ["--user", f"{uid}:{uid}", "--network", "host" if container_spec.network else "none"]
