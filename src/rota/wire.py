@@ -174,10 +174,15 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     written_bytes: int = 0  # to disks
     retry_in_ms: int | None = None  # the delay that the function (RETRY) or the node (DISRUPTED, RECALLED) asked for
     calls_per_grant: int = 1  # how many calls of this function may run concurrently on one grant
+    saving_us: int = 0  # from the end of its run to this report: its files were being stored
+    reported_at: float = 0.0  # the agent's monotonic time; 0: unknown
 
 
 class Results(Frame, frozen=True):
+    """`sent` is the agent's monotonic time: a result that waited for a connection ended that much earlier."""
+
     results: list[Result]
+    sent: float = 0.0
 
 
 class Recalled(Frame, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,22 @@ def test_an_extension_that_is_refused_names_what_was_typed(server: StubServer, r
     assert (ran.code, ran.err) == (4, f"rota: DURATION +9d: {why}\n")
 
 
-def test_a_first_attempt_that_runs_is_told(server: StubServer, rota: Rota) -> None:
+def test_the_attempt_that_runs_is_listed_with_its_run_time_so_far(server: StubServer, rota: Rota) -> None:
+    began = (datetime.now(UTC) - timedelta(seconds=90)).isoformat()
+    lost = {
+        "number": 1,
+        "outcome": "lost",
+        "node": "node-1",
+        "run_seconds": 19.0,
+        "started_at": began,
+        "lane": "normal",
+    }
+    runs = {"number": 2, "node": "node-2", "started_at": began, "lane": "urgent"}
+    server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": [lost, runs]})
+    first, second = (line.split() for line in rota("attempts", "7").out.splitlines()[1:])
+    assert (first[:3], first[5]) == (["1", "lost", "node-1"], "19s")
+    assert (second[:3], second[5]) == (["2", "running", "node-2"], "1m30s")
     server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": []})
-    server.on_document("GET", "/v1/tasks/7", task_document(7, "running", attempt=1, node="node-2"))
-    assert rota("attempts", "7").out.startswith("attempt 1 is running on node-2, started ")
-    server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": []})
-    server.on_document("GET", "/v1/tasks/7", task_document(7, "ready", attempt=0))
     assert rota("attempts", "7").out == "no attempts yet\n"
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from rota.dispatch import settling
+from rota.dispatch.agent_connection import listen
+from rota.dispatch.session import Channel, Session
 from rota.model.attempt import LogChunk, Outcome
+from rota.model.resources import Resources
 from rota.model.task import State
 from rota.settle.settlement import NotLeader, Reported
-from rota.wire import Result
+from rota.wire import Hello, Result, Results
 from tests.dispatch.leading import Leading
 from tests.store.rows import BOOT
 
@@ -115,3 +120,32 @@ async def test_a_batch_holds_one_report_a_task_and_the_rest_keeps_its_order(lead
     taken = settling._take(pool.unsettled)
     assert [(r.result.task, r.result.attempt) for r in taken] == [(1, 1), (2, 1), (3, 1)]
     assert [(r.result.task, r.result.attempt) for r in pool.unsettled.reports] == [(1, 2)]
+
+
+async def test_a_result_that_waited_for_a_connection_keeps_the_time_of_its_end(leading: Leading) -> None:
+    task = await leading.running()
+    session = await _session(leading)
+    result = Result(task, 1, Outcome.OK, 5_000_000, reported_at=100.0)
+    listen(leading.pool, session, Results([result], sent=120.0))
+    (report,) = leading.pool.unsettled.reports
+    assert 19 < (leading.pool.now_us() - (report.at_us or 0)) / 1e6 < 21
+
+
+async def test_a_result_of_an_agent_that_tells_no_times_ended_when_it_came(leading: Leading) -> None:
+    task = await leading.running()
+    listen(leading.pool, await _session(leading), Results([Result(task, 1, Outcome.OK, 5_000_000)], sent=120.0))
+    (report,) = leading.pool.unsettled.reports
+    assert (leading.pool.now_us() - (report.at_us or 0)) / 1e6 < 1
+
+
+async def test_an_attempt_that_is_given_up_ran_until_its_node_was_last_heard_of(leading: Leading) -> None:
+    task = await leading.running()
+    leading.pool.heard_at[leading.rows.node] = leading.pool.clock() - 22
+    leading.pool.give_up(leading.pool.attempts[task], Outcome.LOST, "its node went silent")
+    (report,) = leading.pool.unsettled.reports
+    assert 21 < (leading.pool.now_us() - (report.heard_us or 0)) / 1e6 < 23
+
+
+async def _session(leading: Leading) -> Session:
+    hello = Hello(1, "node", BOOT, 0, Resources(cpu_milli=1, memory_bytes=1), {}, [], "test")
+    return Session(cast(Channel, None), hello, node=leading.rows.node, epoch=1)

@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from rota.model.attempt import LogChunk, Outcome
+from rota.model.clock import to_us
 from rota.model.task import Lane, State
-from rota.settle.settlement import NotLeader, Settled, release, settle
+from rota.settle.settlement import NotLeader, Reported, Settled, release, settle
 from rota.store.cancel_and_rerun import cancel_tasks
-from rota.wire import Failure
+from rota.wire import Failure, Result
 from tests.store.rows import BOOT, Rows, until_blocked
 
 
@@ -207,3 +208,93 @@ async def test_a_result_with_nul_in_its_words_is_stored_without_it(rows: Rows) -
     settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR, failure=failure)])
     assert settled.ended == [(task, State.FAILED)]
     assert "\0" not in str(await rows.reason(task))
+
+
+# ---- the history of attempts -----------------------------------------------------------------------------------------
+
+
+async def _began(rows: Rows, task: int, seconds: float) -> None:
+    """Its attempt was authorised this long ago."""
+    await rows.connection.execute(
+        "update queue set started_at = now() - $2 * interval '1 second' where id = $1", task, seconds
+    )
+
+
+def _lost(rows: Rows, task: int, *, now_us: int, heard_us: int) -> Reported:
+    """As the leader gives it up: it knows no run time."""
+    result = Result(task, rows.attempts[task], Outcome.LOST, 0, failure=Failure("lost", "its node went silent"))
+    return Reported(result, BOOT, now_us, heard_us)
+
+
+async def _history(rows: Rows, task: int) -> list[tuple[int, Outcome, float, float, int | None]]:
+    """Of each attempt: number, outcome, how many seconds ago it started, how many it ran, its node."""
+    found = await rows.connection.fetch(
+        """select number, outcome, extract(epoch from now() - started_at)::float8 as ago, run_us / 1e6::float8 as ran, node
+        from attempts where task = $1 order by number""",
+        task,
+    )
+    return [
+        (row["number"], Outcome(row["outcome"]), round(row["ago"]), round(row["ran"], 1), row["node"]) for row in found
+    ]
+
+
+async def test_a_lost_attempt_keeps_its_start_its_run_time_and_its_node(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=2)
+    await _began(rows, task, 30)
+    now_us = to_us(await rows.connection.fetchval("select now()"))
+    lost = _lost(rows, task, now_us=now_us, heard_us=now_us - 22_000_000)
+    settled = await settle(rows.connection, fence, [lost])
+    assert [ready.id for ready in settled.ready] == [task]
+    assert await _history(rows, task) == [(1, Outcome.LOST, 30, 8.0, rows.node)]
+    await rows.start(fence, task)
+    assert (await settle(rows.connection, fence, [rows.ended(task, Outcome.OK)])).ended == [(task, State.DONE)]
+    assert await _history(rows, task) == [(1, Outcome.LOST, 30, 8.0, rows.node), (2, Outcome.OK, 0, 0.0, rows.node)]
+
+
+async def test_a_new_leader_knows_from_the_nodes_row_how_long_a_lost_attempt_ran(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=2)
+    await _began(rows, task, 30)
+    await rows.connection.execute("update nodes set seen_at = now() - interval '10 s' where id = $1", rows.node)
+    now_us = to_us(await rows.connection.fetchval("select now()"))
+    await settle(rows.connection, fence, [_lost(rows, task, now_us=now_us, heard_us=0)])
+    assert await _history(rows, task) == [(1, Outcome.LOST, 30, 20.0, rows.node)]
+
+
+async def test_a_node_that_comes_back_tells_how_long_its_lost_attempt_ran_and_nobody_else_does(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=2)
+    await _began(rows, task, 30)
+    now_us = to_us(await rows.connection.fetchval("select now()"))
+    await settle(rows.connection, fence, [_lost(rows, task, now_us=now_us, heard_us=now_us - 29_000_000)])
+    await rows.start(fence, task)
+    late = Result(task, 1, Outcome.DISRUPTED, 19_000_000, exit_code=137, cpu_ms=5, failure=Failure("fenced", "cut off"))
+    assert await settle(rows.connection, fence, [Reported(late, BOOT + 1)]) == Settled()
+    assert await _history(rows, task) == [(1, Outcome.LOST, 30, 1.0, rows.node)]
+    assert await settle(rows.connection, fence, [Reported(late, BOOT)]) == Settled()
+    assert await _history(rows, task) == [(1, Outcome.LOST, 30, 19.0, rows.node)]
+    assert await rows.state(task) is State.RUNNING
+    kept = await rows.connection.fetchrow("select exit_code, cpu_ms from attempts where task = $1", task)
+    assert tuple(kept) == (137, 5)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ERROR])
+async def test_the_time_in_which_files_were_stored_does_not_move_the_start(rows: Rows, outcome: Outcome) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence)
+    now_us = to_us(await rows.connection.fetchval("select now()"))
+    result = Result(task, 1, outcome, 5_000_000, saving_us=20_000_000, failure=Failure("x", "y"))
+    await settle(rows.connection, fence, [Reported(result, BOOT, now_us)])
+    assert await _history(rows, task) == [(1, outcome, 25, 5.0, rows.node)]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ERROR, Outcome.LOST])
+async def test_an_attempt_keeps_the_lane_it_ran_in(rows: Rows, outcome: Outcome) -> None:
+    fence = await rows.lead()
+    promoted, plain = await rows.task(tolerance=3600), await rows.task()
+    await rows.make_due(promoted)
+    await rows.start(fence, promoted, plain)
+    await settle(rows.connection, fence, [rows.ended(task, outcome) for task in (promoted, plain)])
+    found = await rows.connection.fetch("select task, lane from attempts where task = any($1)", [promoted, plain])
+    assert dict(found) == {promoted: Lane.URGENT, plain: Lane.NORMAL}

@@ -135,6 +135,8 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
     edited = {name: value for edit in edits for name, (_, value) in edit["changes"].items()}
     if "tolerance_seconds" in edited:
         edited["tolerance_source"] = ToleranceSource.GIVEN.label
+    if row["ran_lane"] is not None:
+        edited.pop("lane", None)  # the lane it ran in counts
     return msgspec.structs.replace(task, **edited)
 
 
@@ -320,10 +322,10 @@ def attempt_of(row: asyncpg.Record) -> AttemptDocument:
     return filled(
         AttemptDocument,
         row,
-        outcome=Outcome(row["outcome"]).label,
+        outcome=None if row["outcome"] is None else Outcome(row["outcome"]).label,
         state=State(row["state"]).label if row["state"] else None,
-        run_seconds=row["run_us"] / 1e6,
-        cpu_seconds=row["cpu_ms"] / 1000,
+        run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
+        cpu_seconds=None if row["cpu_ms"] is None else row["cpu_ms"] / 1000,
         failure=raw_json(row["failure"]),
     )
 

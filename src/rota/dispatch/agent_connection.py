@@ -27,6 +27,7 @@ Receive = Callable[[], Awaitable[bytes | None]]  # None: the connection is close
 
 HANDSHAKE_SECONDS = 10.0
 GOODBYE_SECONDS = 2.0
+LONGEST_HELD_SECONDS = 7 * 86_400.0  # a result that claims to be older is taken as new
 # Epochs follow the database's clock. An epoch further ahead than any clock error is refused: a pool acquired above it
 # would use up the numbers of the next terms.
 FARTHEST_FLOOR_US = 24 * 3600 * 1_000_000
@@ -169,9 +170,9 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
     """Handles one frame of a registered agent."""
     session.heard_at = pool.clock()
     match frame:
-        case wire.Results(results):
+        case wire.Results(results, sent):
             for result in results:
-                pool.report(result, session.boot)
+                pool.report(result, session.boot, held_us=_held_us(result, sent))
         case wire.Heartbeat(sent):
             follow_report(pool, session, frame.closed_for)
             # Only a valid leader acknowledges: without an acknowledgement the agent must expect to be given up.
@@ -184,6 +185,12 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
             _reconcile(pool, session, present, unknown)
         case _:
             raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
+
+
+def _held_us(result: wire.Result, sent: float) -> int:
+    """How long the agent had to keep the result, until it had a connection."""
+    held = sent - result.reported_at if result.reported_at else 0.0
+    return int(held * 1e6) if 0 < held < LONGEST_HELD_SECONDS else 0
 
 
 def _reconcile(

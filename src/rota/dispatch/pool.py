@@ -130,8 +130,11 @@ class PoolState:
         """The database's time, estimated without a query. Used for order and estimates, never for safety."""
         return int(self.clock() * 1_000_000) + self.clock_offset_us
 
-    def report(self, result: Result, boot: int) -> None:
-        """An attempt ended: its resources are free at once; the next batch settles its task."""
+    def report(self, result: Result, boot: int, *, held_us: int = 0, heard_us: int | None = None) -> None:
+        """An attempt ended `held_us` ago: its resources are free at once; the next batch settles its task.
+
+        `heard_us`: nobody knows how long it ran; its node was last heard of then.
+        """
         attempt = self.attempts.get(result.task)
         if attempt is not None and attempt.is_of(result.task, result.attempt, boot):
             if attempt.reported:
@@ -141,14 +144,21 @@ class PoolState:
             self.core.apply(AttemptEnded(result.task, learn, result.calls_per_grant), self.now_us())
             self.wakes.freed += 1
             self.wakes.cycle.set()
-        self.unsettled.reports.append(Reported(result, boot, self.now_us()))
+        self.unsettled.reports.append(Reported(result, boot, self.now_us() - held_us, heard_us))
         self.wakes.settle.set()
 
     def give_up(self, attempt: Authorised, outcome: Outcome, message: str) -> None:
         """Reports an attempt on behalf of a node that can't."""
         if not attempt.reported:
-            failure = Failure("lost" if outcome is Outcome.LOST else outcome.label, message)
-            self.report(Result(attempt.task, attempt.attempt, outcome, 0, failure=failure), attempt.boot)
+            is_lost = outcome is Outcome.LOST
+            failure = Failure("lost" if is_lost else outcome.label, message)
+            result = Result(attempt.task, attempt.attempt, outcome, 0, failure=failure)
+            self.report(result, attempt.boot, heard_us=self._heard_us(attempt.node) if is_lost else None)
+
+    def _heard_us(self, node: int) -> int:
+        """When the node was last heard of, by the database's clock; 0: not in this term."""
+        heard_at = self.heard_at.get(node)
+        return 0 if heard_at is None else int(heard_at * 1_000_000) + self.clock_offset_us
 
     def leave(self, session: Session) -> None:
         """The connection is gone. Its attempts go on: the node may come back within their grace."""

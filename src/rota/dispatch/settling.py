@@ -21,6 +21,7 @@ from rota.wire import Failure, Result
 log = structlog.get_logger()
 
 MOST_RELEASED = 1_000
+LONGEST_RUN_US = 10 * 366 * 86_400 * 1_000_000
 
 
 async def run_settling(pool: PoolState, connection: FencedConnection) -> None:
@@ -109,8 +110,9 @@ def _divide(pool: PoolState, batch: list[Reported], error: Exception) -> None:
     if attempt is None or attempt.attempt != result.attempt or attempt.boot != boot:
         return  # nobody authorised the attempt: there is nothing to settle, and a retry would never end
     failure = Failure("bad-result", f"the result can't be stored: {type(error).__name__}")
-    bad = Result(result.task, result.attempt, Outcome.BAD_RESULT, 0, failure=failure)
-    pool.unsettled.reports.appendleft(Reported(bad, boot))
+    run_us = min(max(0, result.run_us), LONGEST_RUN_US)  # it may be what the database refuses
+    bad = Result(result.task, result.attempt, Outcome.BAD_RESULT, run_us, failure=failure)
+    pool.unsettled.reports.appendleft(Reported(bad, boot, batch[0].at_us))
 
 
 def _acknowledge(pool: PoolState, batch: list[Reported], settled: Settled) -> None:

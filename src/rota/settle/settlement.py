@@ -30,7 +30,8 @@ from rota.wire import Failure, Result
 
 MOST_RELEASED_AT_ONCE = 1_000  # dependents released in the transaction of the end; more follow in the next
 
-_SELDOM = ("cpu_ms", "peak_memory_bytes", "log_bytes", "log_dropped_bytes", "written_bytes")  # mostly 0 on success
+# Mostly 0 on success.
+_SELDOM = ("cpu_ms", "peak_memory_bytes", "log_bytes", "log_dropped_bytes", "written_bytes", "saving_us")
 
 _json = msgspec.json.Encoder()
 
@@ -40,11 +41,16 @@ class NotLeader(RuntimeError):
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A result, the boot number of its agent, and when it came by the database's clock."""
+    """A result, the boot number of its agent, and when the attempt ended by the database's clock.
+
+    `heard_us`: the leader gave the attempt up, so nobody knows how long it ran; its node was last heard of then. 0: not
+    in this term.
+    """
 
     result: Result
     boot: int
     at_us: int | None = None  # None: now
+    heard_us: int | None = None
 
 
 @dataclass(slots=True)
@@ -139,6 +145,9 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
         sql("settlement/lock_attempts"), *columns(reports, "result.task", "result.attempt", "boot")
     )
     by_task = {r.result.task: r for r in reports}
+    late = by_task.keys() - {row["id"] for row in rows}
+    if late:
+        await _correct_lost(connection, [by_task[task] for task in sorted(late)])
     ends: list[tuple[Reported, End]] = []
     again: list[tuple[Reported, Again]] = []
     for row in rows:
@@ -159,6 +168,17 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
             again.append((report, verdict))
     await _end(connection, ends, settled)
     await _requeue(connection, again, settled)
+
+
+async def _correct_lost(connection: AnyConnection, reports: list[Reported]) -> None:
+    """Late results change nothing, but of an attempt that was given up they tell how long it ran and what it used."""
+    known = [report for report in reports if report.heard_us is None and report.result.run_us > 0]
+    if known:
+        await connection.execute(
+            sql("settlement/correct_lost"),
+            *columns(known, "result.task", "result.attempt", "boot", "result.run_us", "result.exit_code"),
+            *columns([report.result for report in known], *_SELDOM[:-1]),
+        )
 
 
 def _attempted(row: asyncpg.Record) -> Attempted:
@@ -199,9 +219,10 @@ def _ended_columns(reports: list[Reported]) -> list[list[Any]]:
     results = [report.result for report in reports]
     return [
         *columns(results, "task", "attempt", "outcome", "run_us", "cpu_ms", "peak_memory_bytes", "exit_code"),
-        *columns(results, "log_bytes", "log_dropped_bytes", "written_bytes"),
+        *columns(results, "log_bytes", "log_dropped_bytes", "written_bytes", "saving_us"),
         [_failure_json(result.failure) for result in results],
         [None if report.at_us is None else from_us(report.at_us) for report in reports],
+        [None if report.heard_us is None else from_us(report.heard_us) for report in reports],
     ]
 
 

@@ -18,13 +18,14 @@ from typing import Any
 from rota.model import event
 from rota.model.attempt import Outcome
 from rota.model.schedule.schedule import Trigger
-from rota.model.task import Scheduling, State, Upstream
+from rota.model.task import Lane, Scheduling, State, Upstream
 from rota.model.webhook import DeliveryState
 
 _PART = re.compile(r"\{(?:([A-Z]\w*)\.)?([A-Za-z_][\w/]*)\}")
 _ENUMS: dict[str, type[enum.IntEnum]] = {
     "DeliveryState": DeliveryState,
     "Event": event.Kind,
+    "Lane": Lane,
     "Outcome": Outcome,
     "Scheduling": Scheduling,
     "Trigger": Trigger,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -10,6 +15,7 @@ from tests.journeys.checkpoints.conftest import PATIENCE_SECONDS
 
 from rota.client._sync.client import Client
 from rota.client.manifest.load import ManifestError, load_manifest
+from rota.client.manifest.scripts import stages_script
 from rota.model.stage import StageDone
 
 
@@ -71,3 +77,32 @@ def test_a_retry_goes_on_at_the_stage_that_failed_if_it_may(
 def test_what_is_wrong_with_stages_is_named(text: str, why: str) -> None:
     with pytest.raises(ManifestError, match=why):
         load_manifest(text)
+
+
+def test_the_time_of_a_stage_is_not_measured_by_the_date(tmp_path: Path) -> None:
+    """A stage that began in one second of the clock and ended in the next took no second."""
+    checkpoint, dates = tmp_path / "checkpoint", tmp_path / "bin"
+    dates.mkdir()
+    (dates / "date").write_text("#!/bin/sh\necho x >> $COUNT; wc -l < $COUNT\n")
+    (dates / "date").chmod(0o700)
+    script = stages_script([{"name": "quick", "command": ["true"]}], resume=False)
+    assert script is not None
+    environment = {
+        "PATH": f"{dates}:{os.environ['PATH']}", "COUNT": str(tmp_path / "count"), "ROTA_CHECKPOINT": str(checkpoint),
+        "ROTA_PROGRESS": str(tmp_path / "progress"),
+    }  # fmt: skip
+    saves = threading.Thread(target=_take_saves, args=(checkpoint,))
+    saves.start()
+    began = time.monotonic()
+    ran = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, timeout=60)
+    took = time.monotonic() - began
+    saves.join()
+    (said,) = re.findall(rb"stage 1/1 quick done after ([0-9.]+) s\n", ran.stdout)
+    assert 0 <= float(said) <= took
+
+
+def _take_saves(checkpoint: Path) -> None:
+    """As the agent does: the request is gone once the checkpoint is stored."""
+    while not (checkpoint / ".save").exists():
+        time.sleep(0.01)
+    (checkpoint / ".save").unlink()

@@ -254,7 +254,7 @@ def checked_ids(ids: list[int]) -> list[int]:
 @router.get("/{task}/attempts")
 @described(AttemptList)
 async def list_attempts(request: Request, task: str) -> Response:
-    """The ended attempts of a task, oldest first."""
+    """The attempts of a task, oldest first; the last one may be running."""
     services, caller = await authorise(request, Scope.READ)
     read_query(request)
     number = task_id(task)

@@ -144,11 +144,7 @@ def why(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
 def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     """List the attempts of a task: where, when, and how each ended."""
-    with connect() as client:
-        body = client.exchange(task_calls.attempts(task_id))
-        found = task_calls.attempts(task_id).read(body)
-        running = None if found.attempts or output_format is Format.JSON else client.perform(task_calls.task(task_id))
-    output.result(output_format, body, lambda: task_tables.attempts(found, running))
+    show(task_calls.attempts(task_id), output_format, task_tables.attempts)
 
 
 def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:

@@ -99,7 +99,7 @@ def task(one: tasks.TaskDocument) -> str:
         ("what", work(one)),
         ("secrets", ", ".join(one.spec.get("secrets", ()))),
         ("owner", "/".join(filter(None, (one.tenant, one.user)))),
-        ("pool, lane", ", ".join(filter(None, (one.pool, one.lane)))),
+        ("pool, lane", ", ".join(filter(None, (one.pool, _lane(one))))),
         ("category", one.category or ""),
         ("tier", one.tier or ""),
         ("scheduling", one.scheduling),
@@ -165,13 +165,14 @@ def _some(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _MOST_PARENTS else f"{shown} and {len(numbers) - _MOST_PARENTS} more"
 
 
-def attempts(found: tasks.AttemptList, task: tasks.TaskDocument | None = None) -> str:
-    """The ended attempts. `task` is needed if there are none, because its first attempt may be running."""
-    if task is not None and task.attempt and not task.ended:
-        since = ago(task.started_at, datetime.now(UTC))
-        return (
-            f"attempt {task.attempt} is running on {_text(task.node)}, started {since}; it is listed once it has ended"
-        )
+def _lane(one: tasks.TaskDocument) -> str:
+    """The lane it is in or ran in, and the original one if that was another."""
+    if not one.submitted_lane or one.lane == one.submitted_lane:
+        return one.lane
+    return f"{one.lane} (submitted to {one.submitted_lane})"
+
+
+def attempts(found: tasks.AttemptList) -> str:
     return _attempts(found.attempts)
 
 
@@ -196,7 +197,7 @@ def _attempts(found: Sequence[tasks.AttemptDocument]) -> str:
             one.outcome or one.state or "running",
             _text(one.node),
             ago(one.started_at, now),
-            span(one.run_seconds),
+            span(_ran(one, now)),
             span(one.cpu_seconds),
             size(one.peak_memory_bytes),
             size(one.written_bytes),
@@ -305,7 +306,7 @@ def _percent(progress: tasks.ProgressDocument | None) -> str:
     return NOTHING if progress is None or progress.fraction is None else f"{progress.fraction:.0%}"
 
 
-def _ran(one: tasks.TaskSummary, now: datetime) -> float | None:
+def _ran(one: tasks.TaskSummary | tasks.AttemptDocument, now: datetime) -> float | None:
     if one.run_seconds is not None or one.started_at is None or one.ended_at is not None:
         return one.run_seconds
     return max(0.0, (now - one.started_at).total_seconds())

@@ -75,6 +75,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     written_bytes: int = 0
     capture: Capture | None = None
     retry_in_ms: int | None = None  # the task or its node asked for a retry then
+    ended_at: float = 0.0  # when the run ended, by the monotonic clock; 0: now
 
 
 class Executor(Protocol):
@@ -104,7 +105,7 @@ class FunctionExecutor(Executor, Protocol):
     def give_up_devices(self, attempt: Attempt) -> None: ...
 
 
-def result_of(attempt: Attempt, finish: Finish, inline: list[LogChunk]) -> Result:
+def result_of(attempt: Attempt, finish: Finish, inline: list[LogChunk], now: float) -> Result:
     """The message for the server; `inline` is output that no server has stored."""
     capture, failure = finish.capture, finish.failure
     return Result(
@@ -123,6 +124,8 @@ def result_of(attempt: Attempt, finish: Finish, inline: list[LogChunk]) -> Resul
         finish.written_bytes,
         finish.retry_in_ms,
         attempt.calls_per_grant,
+        max(0, int((now - finish.ended_at) * 1e6)) if finish.ended_at else 0,
+        now,
     )
 
 

@@ -7,6 +7,8 @@ and are sent again on the next connection until the server says they are durable
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 
 from rota import wire
 from rota.execute.attempts.attempt import Key
@@ -15,7 +17,8 @@ _RESULT_BYTES = 200  # a result without payload, roughly
 
 
 class Outbox:
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.unacknowledged: dict[Key, wire.Result] = {}
         self.wake = asyncio.Event()
         self.settled_all = asyncio.Event()
@@ -77,4 +80,4 @@ class Outbox:
             if size >= wire.FRAME_TARGET_BYTES:
                 break
         batch, self._unsent = self._unsent[:count], self._unsent[count:]
-        return wire.Results(results=batch)
+        return wire.Results(results=batch, sent=self._clock())

@@ -345,7 +345,7 @@ class Workbench:
         self._remember(attempt.key)
         if finish.outcome not in (Outcome.REFUSED, Outcome.RECALLED):
             self.worked.set()
-        self._outbox.add(result_of(attempt, finish, inline))
+        self._outbox.add(result_of(attempt, finish, inline, self._clock()))
 
     def _end_unstarted(self, attempt: Attempt, outcome: Outcome) -> None:
         self.finished(attempt, Finish(outcome=outcome, run_us=0, failure=stopped(attempt, outcome)))

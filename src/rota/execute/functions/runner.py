@@ -80,7 +80,7 @@ class FunctionRunner:
         finally:
             fetching.cancel()  # no effect unless this call was taken back
         del self._fetching[attempt]
-        finish = not_prepared(attempt, fetching)
+        finish = not_prepared(attempt, fetching, run_us=int((self._loop.time() - began_at) * 1e6))
         if finish is None:
             attempt.fetch_seconds = self._loop.time() - began_at
             self._start(attempt)

@@ -34,16 +34,18 @@ log = structlog.get_logger()
 _SIGNALS = {int(number) for number in signal.Signals}
 
 
-def not_prepared(attempt: Attempt, preparing: asyncio.Task[Spawn] | asyncio.Task[None]) -> Finish | None:
-    """The finish of an attempt that can't start; None if it can."""
+def not_prepared(
+    attempt: Attempt, preparing: asyncio.Task[Spawn] | asyncio.Task[None], *, run_us: int
+) -> Finish | None:
+    """The finish of an attempt that can't start; None if it can. Its run so far was the fetching of its files."""
     error = None if preparing.cancelled() else preparing.exception()
     if attempt.stopping is not None or preparing.cancelled():
         reason = attempt.stopping or Outcome.DISRUPTED
-        return Finish(outcome=reason, run_us=0, failure=stopped(attempt, reason))
+        return Finish(outcome=reason, run_us=run_us, failure=stopped(attempt, reason))
     if error is None:
         return None
     outcome = error.outcome if isinstance(error, NotPrepared) else Outcome.REFUSED
-    return Finish(outcome=outcome, run_us=0, failure=why_of(error))
+    return Finish(outcome=outcome, run_us=run_us, failure=why_of(error))
 
 
 def without_image(attempt: Attempt, image: str, *, is_pulled: bool) -> Finish:
@@ -86,10 +88,11 @@ def may_be_the_disks_fault(end: End, finish: Finish) -> bool:
     return isinstance(end, Ended) and finish.outcome is Outcome.ERROR and not end.limit
 
 
-def finish_of(attempt: Attempt, end: End, capture: Capture) -> Finish:
+def finish_of(attempt: Attempt, end: End, capture: Capture, *, lost_run_us: int) -> Finish:
+    """`lost_run_us`: how long it ran if its keeper died and can't tell."""
     if isinstance(end, Lost):
         failure = Failure("keeper-lost", "the keeper process of its node died, and the task with it")
-        return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
+        return Finish(outcome=Outcome.DISRUPTED, run_us=lost_run_us, failure=failure, capture=capture)
     if isinstance(end, Refused):
         outcome = Outcome.DISRUPTED if end.slug == "folder-lost" else Outcome.REFUSED
         return Finish(outcome=outcome, run_us=0, failure=Failure(end.slug, end.message), capture=capture)
@@ -97,6 +100,7 @@ def finish_of(attempt: Attempt, end: End, capture: Capture) -> Finish:
     return Finish(
         outcome=outcome,
         run_us=max(0, end.ended_us - end.started_us),
+        ended_at=end.ended_us / 1e6,
         exit_code=exit_code,
         failure=why,
         cpu_ms=end.cpu_us // 1000,

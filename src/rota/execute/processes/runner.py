@@ -154,7 +154,7 @@ class ProcessRunner:
         cancel_at_cap(attempt, preparing, began_at)
         await asyncio.wait({preparing})
         del self._awaited[attempt]
-        finish = not_prepared(attempt, preparing)
+        finish = not_prepared(attempt, preparing, run_us=int((self.loop.time() - began_at) * 1e6))
         if finish is None:
             self._launch(attempt, preparing.result(), spec.outputs, began_at)
             return
@@ -358,7 +358,8 @@ class ProcessUnit:
         self._pipes.drain(self._capture)
         self._pipes.close()
         folder_left = not isinstance(end, Lost) and end.folder_left
-        finish = finish_of(self.attempt, end, self._capture)
+        run_us = int((self._runner.loop.time() - self._began_at) * 1e6)
+        finish = finish_of(self.attempt, end, self._capture, lost_run_us=run_us)
         if self.image:
             finish = container_finish(finish, image=self.image, program=self._program)
             if finish.outcome is Outcome.REFUSED and self._runner.images is not None:

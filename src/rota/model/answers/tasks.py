@@ -128,6 +128,7 @@ class TaskDocument(TaskSummary, frozen=True, kw_only=True):
     """One task. A time is null until it has come."""
 
     tenant: str = ""
+    submitted_lane: str | None = None  # `lane` is the one it is in now, or ran in
     category: str | None = None
     scheduling: str = ""
     admitted_by: str | None = None
@@ -209,12 +210,17 @@ class WaitAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """One ended attempt of a task."""
+    """One attempt of a task. While it runs, its `outcome`, its end and what it used are null.
+
+    A lost attempt ended when it was given up; it ran at least until its node was last heard of. If the node comes back,
+    `run_seconds` becomes what the node measured.
+    """
 
     number: int
     outcome: str | None = None
     state: str | None = None
     node: str | None = None
+    lane: str | None = None  # that it ran in: urgent if it was promoted
     started_at: Time | None = None
     ended_at: Time | None = None
     run_seconds: float | None = None
@@ -229,7 +235,7 @@ class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptList(msgspec.Struct, frozen=True, kw_only=True):
-    """The ended attempts of a task, oldest first."""
+    """The attempts of a task, oldest first; the last one may be running."""
 
     attempts: list[AttemptDocument]
 

@@ -53,7 +53,7 @@ class Agent(Process):
         self.node = node
         world.nemesis.prepare(self)  # sets its clock, which trust is counted on
         self.boot = world.kernel.random.getrandbits(62)
-        self.outbox = Outbox()
+        self.outbox = Outbox(self.clock)
         self.outbox.wake = cast(Any, Signal())
         self.machine = Machine(self)
         self.bench = Workbench(

@@ -1,7 +1,7 @@
 -- Tasks of a tenant in any state, newest first. The part `chosen` is a condition on $5 that an index serves. At most $8 are
 -- examined, as in list_ended.
 select task.id, coalesce(queue.state, ended.state) as state, coalesce(queue.attempt, ended.number) as attempt, task.name,
-    task.kind, (select lanes.name from lanes where lanes.rank = coalesce(queue.lane, task.lane)) as lane_name, task.tier,
+    task.kind, (select lanes.name from lanes where lanes.rank = coalesce({queue/lane_now}, ended.lane, task.lane)) as lane_name, task.tier,
     coalesce(-queue.urgency, task.priority) as priority,
     task.created_at, coalesce(queue.started_at, ended.started_at) as started_at, ended.ended_at,
     (select nodes.name from nodes where nodes.id = coalesce(queue.node, ended.node)) as node, ended.exit_code,
@@ -17,7 +17,7 @@ from (
 ) task
 left join lateral (
     select attempts.state, attempts.number, attempts.started_at, attempts.ended_at, attempts.node, attempts.exit_code,
-        attempts.reason, attempts.run_us
+        attempts.reason, attempts.run_us, attempts.lane
     from attempts where attempts.task = task.id and attempts.state > 0 limit 1
 ) ended on true
 left join lateral (select queue.* from queue where queue.id = task.id offset 0) queue on true

@@ -6,7 +6,7 @@ select queue.id, queue.state, queue.attempt, tasks.name, tasks.kind, lanes.name 
 from queue
 join tasks on tasks.id = queue.id
 join pools on pools.id = queue.pool
-left join lanes on lanes.rank = queue.lane
+left join lanes on lanes.rank = {queue/lane_now}
 left join nodes on nodes.id = queue.node
 left join progress on progress.task = queue.id and progress.attempt = queue.attempt and queue.state = {RUNNING}
 where queue.tenant = $1 and queue.id < $2 and queue.state = any($3)

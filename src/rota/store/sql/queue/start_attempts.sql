@@ -10,11 +10,11 @@ with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
 ),
 chosen as materialized (
-    select found.location, asked.*
+    select found.location, found.urgent, asked.*
     from unnest($4::bigint[], $5::integer[], $6::integer[], $7::bigint[], $8::integer[])
         as asked (id, version, node, boot, grace_ms)
     cross join lateral (
-        select queue.ctid as location from queue
+        select queue.ctid as location, queue.state = {READY} and queue.wake_at <= now() as urgent from queue
         where queue.id = asked.id and queue.version = asked.version and queue.pool + 0 = $1
             and (queue.state = {READY} or (queue.state = {DELAYED} and queue.wake_at <= now()))
             and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
@@ -27,7 +27,7 @@ started as (
     update queue
     set state = {RUNNING}, attempt = queue.attempt + 1, version = queue.version + 1, node = chosen.node, boot = chosen.boot,
         epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null,
-        expires = false
+        ran_lane = case when chosen.urgent then {Lane.URGENT} else queue.lane end, expires = false
     from chosen
     where queue.ctid = chosen.location and queue.id + 0 = chosen.id and queue.version = chosen.version
     returning queue.id, queue.attempt, queue.tenant, queue.attempt = 1 and queue.start_by < now() and not queue.late_told as late

@@ -2,6 +2,7 @@
 select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.name as server_name,
     shapes.cpu_milli, shapes.memory_bytes, shapes.disk_bytes, shapes.gpus, shapes.ports, shapes.custom, shapes.require,
     shapes.iops, shapes.gpu_milli, shapes.bandwidth_kbit, lanes.name as lane_name,
+    (select original.name from lanes original where original.rank = tasks.lane) as submitted_lane, last.lane as ran_lane,
     queue.state as live_state, queue.attempt as live_attempt, queue.wake_at as live_wake_at,
     queue.started_at as live_started_at, queue.cancel_requested, queue.pause_requested, live_node.name as live_node,
     final.number as final_number, final.state as final_state, final.ended_at, final.exit_code, final.result,
@@ -24,7 +25,6 @@ join shapes on shapes.id = tasks.shape
 left join servers on servers.id = tasks.server
 left join queue on queue.id = tasks.id
 join pools on pools.id = coalesce(queue.pool, tasks.pool)
-left join lanes on lanes.rank = coalesce(queue.lane, tasks.lane)
 left join nodes live_node on live_node.id = queue.node
 left join lateral (
     select * from attempts where attempts.task = tasks.id and attempts.task = $1 and attempts.state > 0 limit 1
@@ -34,6 +34,7 @@ left join lateral (
     select * from attempts where attempts.task = tasks.id and attempts.task = $1 and attempts.number > 0
     order by attempts.number desc limit 1
 ) last on true
+left join lanes on lanes.rank = coalesce({queue/lane_now}, last.lane, tasks.lane)
 left join progress on progress.task = queue.id and progress.attempt = queue.attempt and queue.state = {RUNNING}
 left join reruns on reruns.task = tasks.id
 left join graph_tasks member on member.task = tasks.id

@@ -1,26 +1,29 @@
 -- Ends locked tasks in any final state. A failed task leaves a dead letter.
 with given as materialized (
-    select found.location, given.*
+    select found.location, run.*, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[],
-        $8::bigint[], $9::bigint[], $10::bigint[], $11::json[], $12::timestamptz[], $13::json[], $14::smallint[],
-        $15::text[])
-        as given (id, number, outcome, run_us, cpu_ms, memory, exit_code, log_bytes, log_dropped, written, failure,
-            ended_at, result, state, reason)
-    cross join lateral (select queue.ctid as location from queue where queue.id = given.id for update) found
+        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::json[], $13::timestamptz[], $14::timestamptz[],
+        $15::json[], $16::smallint[], $17::text[])
+        as given (id, number, outcome, run_us, cpu_ms, memory, exit_code, log_bytes, log_dropped, written, saving_us, failure,
+            ended_at, heard_at, result, state, reason)
+    cross join lateral (
+        select queue.ctid as location, queue.node, queue.boot, queue.started_at from queue where queue.id = given.id for update
+    ) found
+    cross join lateral ({run_time}) run
 ),
 ended as (
     delete from queue using given where queue.ctid = given.location and queue.id + 0 = given.id
-    returning queue.id, queue.tenant, queue.node, queue.concurrency_global, given.number, given.state, given.outcome, given.run_us, given.cpu_ms,
+    returning queue.id, queue.tenant, queue.node, queue.concurrency_global,
+        coalesce(queue.ran_lane, queue.lane) as lane, given.number, given.state, given.outcome, given.began_at, given.ran_us, given.cpu_ms,
         given.memory, given.exit_code, given.failure, given.reason, given.log_bytes, given.log_dropped, given.result,
         given.ended_at, given.written
 ),
 kept as (
     insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
-        peak_memory_bytes, exit_code, failure, reason, log_bytes, log_dropped_bytes, result, written_bytes)
+        peak_memory_bytes, exit_code, failure, reason, log_bytes, log_dropped_bytes, result, written_bytes, lane)
     select id, number, tenant, state, outcome, case when number > 0 then node end,
-        case when number > 0 then coalesce(ended_at, now()) - run_us * interval '1 microsecond' end,
-        coalesce(ended_at, now()), run_us, cpu_ms, memory, exit_code, failure, reason, log_bytes, log_dropped, result,
-        written
+        case when number > 0 then began_at end, coalesce(ended_at, now()), ran_us, cpu_ms, memory, exit_code, failure, reason, log_bytes, log_dropped, result,
+        written, case when number > 0 then lane end
     from ended
 ),
 dead as (

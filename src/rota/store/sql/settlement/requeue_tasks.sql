@@ -2,22 +2,25 @@
 -- timer back: the time at which it becomes urgent. A task that its owner pauses is paused, and remembers which of the two
 -- states it would have.
 with given as materialized (
-    select found.location, found.tenant, found.node, given.*
+    select found.location, found.tenant, found.node, found.ran_lane, run.*, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[],
-        $8::bigint[], $9::bigint[], $10::bigint[], $11::json[], $12::timestamptz[], $13::smallint[], $14::smallint[],
-        $15::smallint[], $16::boolean[], $17::timestamptz[])
-        as given (id, number, outcome, run_us, cpu_ms, memory, exit_code, log_bytes, log_dropped, written, failure,
-            ended_at, used, losses, lane, paused, wake_at)
+        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::json[], $13::timestamptz[], $14::timestamptz[],
+        $15::smallint[], $16::smallint[], $17::smallint[], $18::boolean[], $19::timestamptz[])
+        as given (id, number, outcome, run_us, cpu_ms, memory, exit_code, log_bytes, log_dropped, written, saving_us, failure,
+            ended_at, heard_at, used, losses, lane, paused, wake_at)
     cross join lateral (
-        select queue.ctid as location, queue.tenant, queue.node from queue where queue.id = given.id for update
+        select queue.ctid as location, queue.tenant, queue.node, queue.boot, queue.started_at,
+            coalesce(queue.ran_lane, queue.lane) as ran_lane
+        from queue
+        where queue.id = given.id for update
     ) found
+    cross join lateral ({run_time}) run
 ),
 kept as (
     insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
-        peak_memory_bytes, exit_code, failure, log_bytes, log_dropped_bytes, written_bytes)
-    select id, number, tenant, 0, outcome, node, coalesce(ended_at, now()) - run_us * interval '1 microsecond', coalesce(ended_at, now()),
-        run_us, cpu_ms, memory,
-        exit_code, failure, log_bytes, log_dropped, written
+        peak_memory_bytes, exit_code, failure, log_bytes, log_dropped_bytes, written_bytes, lane)
+    select id, number, tenant, 0, outcome, node, began_at, coalesce(ended_at, now()), ran_us, cpu_ms, memory, exit_code, failure, log_bytes, log_dropped, written,
+        ran_lane
     from given
 ),
 event as (

@@ -58,6 +58,10 @@ class Settling(Subject):
             )
         return found
 
+    def correct_lost(self, *_: Any) -> list[Any]:
+        """How long attempts ran is not modelled."""
+        return []
+
     def end_tasks(self, ids: list[int], numbers: list[int], outcomes: list[int], *rest: Any) -> list[Any]:
         states, reasons = rest[-2:]
         found = []
