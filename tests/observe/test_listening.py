@@ -106,3 +106,18 @@ def test_the_command_line_shows_and_follows(client: Client, rota: Rota) -> None:
     wrong = rota("events", "--type", "gone")
     assert wrong.returncode == 2
     assert "did you mean done?" in wrong.stderr
+
+
+@pytest.mark.parametrize("stream", ["events?follow=true&task={}", "tasks/{}/log?follow=true"])
+def test_a_quiet_stream_shows_every_two_seconds_that_its_server_lives(cluster: Cluster, stream: str) -> None:
+    """A client with several servers takes six seconds of silence for a dead server."""
+    with Client(cluster.urls[0], cluster.tokens.admin) as client:
+        task = client.submit(["true"], delay="1h")
+        headers = {"authorization": f"Bearer {cluster.tokens.admin}"}
+        with httpx.stream(
+            "GET", f"{cluster.urls[0]}/v1/{stream.format(task.id)}", headers=headers, timeout=5
+        ) as answer:
+            lines = answer.iter_lines()
+            signs = [next(lines) for _ in range(3)]
+        client.cancel([task.id])
+    assert all(line == "" or line.startswith("id: ") for line in signs)

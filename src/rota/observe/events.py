@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 POLL_SECONDS = 0.25
 LATE_SECONDS = 1.0
-QUIET_SECONDS = 15.0  # without an event for this long, a listener is sent its cursor to keep the connection alive
+QUIET_SECONDS = 2.0  # without an event for this long, a listener is sent its cursor: a sign of life
 MOST_LISTENERS = 100  # per tenant and node
 
 
@@ -76,11 +76,12 @@ class Events:
                 if not forever:
                     yield after
                     return
-                try:
-                    async with asyncio.timeout(QUIET_SECONDS):
-                        await news.wait()
-                except TimeoutError:
-                    yield after
+                while not news.is_set():
+                    try:
+                        async with asyncio.timeout(QUIET_SECONDS):
+                            await news.wait()
+                    except TimeoutError:
+                        yield after
 
     async def run(self) -> None:
         """Polls for news with one query for all listeners of this node."""

@@ -28,6 +28,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["logs"])
 STREAMS = {"stdout": 1, "stderr": 2}
 NAMES = {number: name for name, number in STREAMS.items()}
 LOOK_SECONDS = 0.2
+QUIET_LOOKS = 10  # after so many looks without output, an empty line: a sign of life
 CHUNKS_A_READ = 200
 MOST_TAIL = 1_000_000
 
@@ -41,7 +42,7 @@ MOST_TAIL = 1_000_000
         Parameter("since", WHEN, "Only output since then: a duration before now, or a time with its offset."),
         Parameter("tail", whole(0, MOST_TAIL), "Only the last lines, so many."),
         Parameter("after", whole(0, 2**31 - 1), "Only chunks after this number, to resume."),
-        Parameter("follow", TRUTH, "Stream JSON lines until the task has ended."),
+        Parameter("follow", TRUTH, "Stream JSON lines until the task has ended; an empty line is a sign of life."),
         Parameter("progress", TRUTH, "With `follow`: also the progress of the task."),
     ),
 )
@@ -103,6 +104,7 @@ async def _follow(
     number, attempt = wanted.task, wanted.attempt
     after, skip = beginning.after, beginning.skip_bytes
     said_at = None
+    quiet = 0
     with services.waiting.waiter([number]) as waiter:
         while True:
             try:
@@ -133,6 +135,10 @@ async def _follow(
                     yield _end(row)
                     return
             else:
+                quiet = 0 if page.chunks else quiet + 1
+                if quiet == QUIET_LOOKS:
+                    quiet = 0
+                    yield b"\n"
                 await waiter.until_all_ended(LOOK_SECONDS)
 
 
