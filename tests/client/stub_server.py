@@ -46,6 +46,11 @@ class Lost:
 
 
 @dataclass(frozen=True)
+class Silent:
+    """The request is taken, and the connection stays open without an answer, as at a frozen server."""
+
+
+@dataclass(frozen=True)
 class Stream:
     """JSON lines, then the end of the stream; with `hold`, the stream stays open until the server closes."""
 
@@ -66,7 +71,7 @@ def problem(status: int, slug: str, detail: str, **more: Any) -> Reply:
 class StubServer:
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self._answers: dict[tuple[str, str], deque[Reply | Lost | Stream]] = defaultdict(deque)
+        self._answers: dict[tuple[str, str], deque[Reply | Lost | Silent | Stream]] = defaultdict(deque)
         self._closing = threading.Event()
         stub = self
 
@@ -87,7 +92,7 @@ class StubServer:
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 
-    def on(self, method: str, path: str, *answers: Reply | Lost | Stream) -> None:
+    def on(self, method: str, path: str, *answers: Reply | Lost | Silent | Stream) -> None:
         """Answers in this order; the last one again and again."""
         self._answers[method, path] = deque(answers)
 
@@ -111,11 +116,14 @@ class StubServer:
         self.received.append(Received(request.command, split.path, query, headers, body))
         answers = self._answers.get((request.command, split.path))
         if not answers:
-            answer: Reply | Lost | Stream = problem(404, "not-found", "there is no such task")
+            answer: Reply | Lost | Silent | Stream = problem(404, "not-found", "there is no such task")
         else:
             answer = answers.popleft() if len(answers) > 1 else answers[0]
         if isinstance(answer, Lost):
             request.close_connection = True
+        elif isinstance(answer, Silent):
+            request.close_connection = True
+            self._closing.wait()
         elif isinstance(answer, Stream):
             self._stream(request, answer)
         else:

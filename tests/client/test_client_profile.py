@@ -14,20 +14,32 @@ from rota.client.transport.profile import Profile, profile_path, resolve, write_
 @pytest.fixture
 def written(tmp_path: Path) -> dict[str, str]:
     path = tmp_path / "deep" / "profile.toml"
-    write_profile(Profile(server="http://file:1", token="file-token"), path)
+    write_profile(Profile(("http://file:1",), "file-token"), path)
     return {"ROTA_PROFILE": str(path)}
 
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(written: dict[str, str]) -> None:
     environment = {**written, "ROTA_SERVER": "http://env:1", "ROTA_TOKEN": "env-token"}
-    assert resolve("http://argument:1", "argument-token", environment) == Profile("http://argument:1", "argument-token")
-    assert resolve(environment=environment) == Profile("http://env:1", "env-token")
-    assert resolve(environment=written) == Profile("http://file:1", "file-token")
+    assert resolve("http://argument:1", "argument-token", environment) == Profile(
+        ("http://argument:1",), "argument-token"
+    )
+    assert resolve(environment=environment) == Profile(("http://env:1",), "env-token")
+    assert resolve(environment=written) == Profile(("http://file:1",), "file-token")
 
 
 def test_the_files_token_is_not_sent_to_another_server(written: dict[str, str]) -> None:
     assert resolve("http://elsewhere:1", environment=written).token is None
     assert resolve("http://file:1/", environment=written).token == "file-token"
+
+
+def test_the_files_token_is_sent_to_several_servers_only_if_the_file_names_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "profile.toml"
+    write_profile(Profile(("http://a:1", "http://b:1"), "file-token"), path)
+    environment = {"ROTA_PROFILE": str(path)}
+    assert resolve(environment=environment) == Profile(("http://a:1", "http://b:1"), "file-token")
+    assert resolve("http://b:1", environment=environment).token == "file-token"
+    assert resolve("http://b:1,http://a:1/", environment=environment).token == "file-token"
+    assert resolve("http://a:1,http://c:1", environment=environment) == Profile(("http://a:1", "http://c:1"), None)
 
 
 def test_the_profile_is_readable_by_its_owner_alone_and_shows_no_token(written: dict[str, str]) -> None:

@@ -75,10 +75,10 @@ def test_without_retries_no_idempotency_keys_are_made_and_a_lost_answer_is_an_er
     assert "idempotency-key" not in server.received[0].headers
 
 
-def test_a_lost_answer_to_a_retry_is_not_repeated(server: StubServer, client: Client) -> None:
-    server.on("POST", "/v1/tasks/7/retry", Lost())
-    with pytest.raises(Unreachable):
-        client.retry(7)
+def test_a_request_that_would_do_its_work_twice_is_not_repeated(server: StubServer, client: Client) -> None:
+    server.on("POST", "/v1/graphs/7/rerun", Lost())
+    with pytest.raises(Unreachable, match="may have done what you asked for"):
+        client.graphs.rerun(7)
     assert len(server.received) == 1
 
 

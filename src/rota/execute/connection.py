@@ -21,10 +21,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from rota import tls, wire
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
-from rota.execute.servers import Backoff, Servers
+from rota.execute.backoff import Backoff
 from rota.model.answers.problems import ProblemDocument
 from rota.model.answers.workers import LeaderAddress
 from rota.model.node import Closed
+from rota.servers import Servers
 
 log = structlog.get_logger()
 

@@ -59,8 +59,8 @@ def not_found(what: str = "task") -> Problem:
     return Problem("not-found", status=404, title="Not found", detail=f"there is no such {what}")
 
 
-def conflict(slug: str, detail: str) -> Problem:
-    return Problem(slug, status=409, title="Conflict", detail=detail)
+def conflict(slug: str, detail: str, extra: dict[str, object] | None = None) -> Problem:
+    return Problem(slug, status=409, title="Conflict", detail=detail, extra=extra)
 
 
 def unavailable(detail: str, retry_after_seconds: float = 1.0) -> Problem:

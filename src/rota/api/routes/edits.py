@@ -14,7 +14,7 @@ from rota.admit.edits import Movable, edit_of
 from rota.api.answers import answer
 from rota.api.described import IF_MATCH, described
 from rota.api.requests import existing, if_match, read_json, task_id
-from rota.api.routes.tasks import task_answer
+from rota.api.routes.tasks import has_ended, task_answer
 from rota.api.services import Services, announce, authorise
 from rota.model.answers.task_changes import Extended
 from rota.model.answers.tasks import TaskDocument
@@ -104,7 +104,7 @@ async def _edit(services: Services, caller: Caller, number: int, change: Edit, v
     if edited is None:
         if number not in final:
             raise not_found()
-        raise conflict("already-terminal", f"task {number} has ended already: it is {final[number].label}")
+        raise has_ended(number, final[number].label)
     return edited
 
 
@@ -167,7 +167,7 @@ async def extend_task(request: Request, task: str) -> Response:
         raise invalid([Fault(f"/{field}", "out-of-range", why)]) from None
     if changed is None:
         if number in final:
-            raise conflict("already-terminal", f"task {number} has ended already: it is {final[number].label}")
+            raise has_ended(number, final[number].label)
         raise not_found()
     if changed.state is State.RUNNING:
         services.leadership.recapped(changed.pool, [(number, changed.attempt, changed.cap_ms)])

@@ -9,7 +9,7 @@ from rota.admit.body import decode
 from rota.api.answers import answer
 from rota.api.described import described
 from rota.api.requests import read_body, read_json, task_id
-from rota.api.routes.tasks import checked_ids, refused_ended
+from rota.api.routes.tasks import checked_ids, has_ended, refused_ended
 from rota.api.services import Services, announce, authorise
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import HoldAnswer, PauseAnswer, RefusedTask
@@ -179,7 +179,7 @@ async def _found(connection: AnyConnection, caller: Caller, number: int) -> Live
     final = await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
     if number not in final:
         raise not_found()
-    raise conflict("already-terminal", f"task {number} has ended already: it is {final[number].label}")
+    raise has_ended(number, final[number].label)
 
 
 def _answer(number: int, found: LiveTask) -> Response:

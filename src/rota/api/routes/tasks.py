@@ -279,7 +279,7 @@ async def cancel_task(request: Request, task: str) -> Response:
         refusal = document.refused[0]
         if refusal.reason == "unknown":
             raise not_found()
-        raise conflict("already-terminal", f"task {number} has ended already: it is {refusal.state}")
+        raise has_ended(number, refusal.state)
     cancelling = bool(document.cancelling)
     state = State.RUNNING if cancelling else State.CANCELLED
     return answer(CancelAnswer(id=number, state=state.label, status=STATUS[state].value, cancelling=cancelling))
@@ -310,6 +310,10 @@ async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> Can
         cancelling=sorted([task for task, _, _ in cancelled.stopping] + again),
         refused=[refused_ended(number, final) for number in rest if number not in again],
     )
+
+
+def has_ended(number: int, state: str) -> Problem:
+    return conflict("already-terminal", f"task {number} has ended already: it is {state}", extra={"state": state})
 
 
 def refused_ended(number: int, final: Mapping[int, State]) -> RefusedTask:

@@ -149,7 +149,9 @@ def submit_graph(manifest: Manifest, key: str, *, wait: bool, output_format: For
 
 def _until_ended(client: Client, ids: dict[str, int]) -> None:
     """Names the tasks that are not done, and exits with 1 if there are any."""
-    ended = client.converse(wait_for_all(list(ids.values()), None, time.monotonic))
+    ended = client.converse(
+        wait_for_all(list(ids.values()), None, time.monotonic, longest_seconds=client.longest_wait_seconds)
+    )
     failures = {name: failure_of(ended[task_id]) for name, task_id in ids.items()}
     for name, failure in failures.items():
         if failure is not None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 # The server answers when all tasks have ended or the round is over; a moving bar needs shorter rounds than a script.
 _WATCHED_ROUND_SECONDS = 2.0
-_QUIET_ROUND_SECONDS = 30.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -66,7 +65,7 @@ def wait(
                     seen(progress.fraction or 0.0, f"{progress.fraction or 0:.0%} {progress.message}")
 
         wanted = _members(client, wanted)
-        longest = _WATCHED_ROUND_SECONDS if watched else _QUIET_ROUND_SECONDS
+        longest = _WATCHED_ROUND_SECONDS if watched else client.longest_wait_seconds
         try:
             client.converse(wait_for_all(wanted, timeout_seconds, time.monotonic, heard, longest))
         except WaitTimeout as error:

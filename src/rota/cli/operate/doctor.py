@@ -120,19 +120,24 @@ def _machine(data: Path) -> list[Finding]:
 
 
 def _server() -> list[Finding]:
-    """The server that the client would use, if one is configured."""
+    """The servers that the client would use, if any is configured."""
     import httpx  # noqa: PLC0415 - slow
 
     try:
         profile = resolve()
     except RotaError as error:
         return [Finding("server", "missing", str(error), "rota up")]
-    try:
-        answered = httpx.get(f"{profile.server}/readyz", timeout=5, trust_env=False)
-    except httpx.HTTPError as error:
-        return [Finding("server", "broken", f"{profile.server}: {type(error).__name__}", "rota up, or set ROTA_SERVER")]
-    detail = f"{profile.server} answers {answered.status_code}"
-    return [Finding("server", "ok" if answered.status_code == 200 else "broken", detail)]
+    found = []
+    for server in profile.servers:
+        try:
+            answered = httpx.get(f"{server}/readyz", timeout=5, trust_env=False)
+        except httpx.HTTPError as error:
+            mend = "rota up, or set ROTA_SERVER"
+            found.append(Finding("server", "broken", f"{server}: {type(error).__name__}", mend))
+            continue
+        detail = f"{server} answers {answered.status_code}"
+        found.append(Finding("server", "ok" if answered.status_code == 200 else "broken", detail))
+    return found
 
 
 def _database(given: str | None) -> list[Finding]:

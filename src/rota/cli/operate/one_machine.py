@@ -150,7 +150,7 @@ def run_up(options: UpOptions) -> int:
                 parts.append(part)
                 part.start()
                 part.wait_until_ready()
-        write_profile(Profile(options.url, tokens.admin), profile_path())
+        write_profile(Profile((options.url,), tokens.admin), profile_path())
         _welcome(console, options, postgres, parts)
         _watch(stopping, postgres, parts)
         return 0

@@ -15,6 +15,7 @@ from rota.cli.shell import checks
 from rota.cli.shell.shared_options import takes
 from rota.model.node import node_name_trouble
 from rota.model.units import bytes_of, milliseconds_of
+from rota.servers import addresses_of
 
 _LONGEST_IDLE_MS = 30 * 24 * 3600 * 1000
 
@@ -99,13 +100,12 @@ def worker(
 
 
 def _servers(text: str) -> tuple[str, ...]:
-    servers = tuple(filter(None, (part.strip().rstrip("/") for part in text.split(","))))
-    if not servers:
+    if not text.strip():
         raise checks.wrong("--server", "name at least one server node")
-    for address in servers:
-        if not address.startswith(("http://", "https://")):
-            raise checks.wrong("--server", f"{address!r} is not http://host:port")
-    return servers
+    try:
+        return addresses_of(text)
+    except ValueError as error:
+        raise checks.wrong("--server", str(error)) from None
 
 
 def _token(given: str | None, file: Path | None) -> str:

@@ -66,8 +66,12 @@ class AsyncClient:
             ended = await task.wait()
             print(ended.exit_code)
 
+    `server` is one address, or several of a cluster with commas: `http://a:7070,http://b:7070`. The first is preferred;
+    when a server fails, a request goes on to the next within a second.
+
     A request that fails because the connection is lost is retried for up to `retry_seconds`. Every submit carries an
-    idempotency key, so a retry never submits twice. With `retry_seconds=0` nothing is retried and no key is made.
+    idempotency key, so a retry never submits twice. With `retry_seconds=0` every server is tried once; with one server
+    nothing is retried, and no key is made.
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class AsyncClient:
     ) -> None:
         self._transport = AsyncTransport(resolve(server, token), retry_seconds)
         self.artifacts = AsyncArtifacts(self._transport)
-        self._retry_seconds = retry_seconds
+        self.longest_wait_seconds = self._transport.longest_wait_seconds
         self.secrets = AsyncSecrets(self)
         self.schedules = AsyncSchedules(self)
         self.graphs = AsyncGraphs(self)
@@ -157,7 +161,9 @@ class AsyncClient:
         """The results, in order. The first failure is raised, or with `return_errors` all are returned in place."""
         expected = [(task.id, getattr(task, "returns", None)) for task in tasks]
         ids = [task_id for task_id, _ in expected]
-        ended = await self.converse(conversations.wait_for_all(ids, timeout, time.monotonic))
+        ended = await self.converse(
+            conversations.wait_for_all(ids, timeout, time.monotonic, longest_seconds=self.longest_wait_seconds)
+        )
         if return_errors:
             return [failure_of(ended[task_id]) or typed_result(ended[task_id], kind) for task_id, kind in expected]
         return [typed_result(ended[task_id], kind) for task_id, kind in expected]
@@ -318,4 +324,4 @@ class AsyncClient:
             return value
 
     def _fresh_key(self) -> str | None:
-        return uuid.uuid4().hex if self._retry_seconds > 0 else None
+        return uuid.uuid4().hex if self._transport.repeats else None

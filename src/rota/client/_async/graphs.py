@@ -48,7 +48,9 @@ class AsyncArrayHandle:
 
     async def wait(self, timeout: float | None = None) -> GraphDocument:
         """The array once all of its tasks have ended; `WaitTimeout` when the time is up."""
-        return await self._client.converse(graph_calls.wait(self.id, timeout, time.monotonic))
+        return await self._client.converse(
+            graph_calls.wait(self.id, timeout, time.monotonic, self._client.longest_wait_seconds)
+        )
 
     async def cancel(self) -> GraphCancelled:
         return await self._client.perform(graph_calls.cancel(self.id))
@@ -82,7 +84,9 @@ class AsyncGraphs(AsyncPart):
 
     async def wait(self, graph_id: int, timeout: float | None = None) -> GraphDocument:
         """The graph once all of its tasks have ended; `WaitTimeout` when the time is up."""
-        return await self._client.converse(graph_calls.wait(graph_id, timeout, time.monotonic))
+        return await self._client.converse(
+            graph_calls.wait(graph_id, timeout, time.monotonic, self._client.longest_wait_seconds)
+        )
 
     async def cancel(self, graph_id: int) -> GraphCancelled:
         """Cancels all of its tasks; running ones are stopped."""

@@ -38,7 +38,9 @@ class AsyncTaskHandle:
 
     async def wait(self, timeout: float | None = None) -> TaskDocument:
         """The task's document once it has ended, in whatever state; `WaitTimeout` when the time is up."""
-        return await self._client.converse(conversations.wait(self.id, timeout, time.monotonic))
+        return await self._client.converse(
+            conversations.wait(self.id, timeout, time.monotonic, self._client.longest_wait_seconds)
+        )
 
     async def result(self, timeout: float | None = None, *, type: object | None = None) -> Any:
         """The value that the task returned; `TaskFailed` (or a subclass) when it did not end `done`.

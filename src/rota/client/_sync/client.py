@@ -67,8 +67,12 @@ class Client:
             ended = task.wait()
             print(ended.exit_code)
 
+    `server` is one address, or several of a cluster with commas: `http://a:7070,http://b:7070`. The first is preferred;
+    when a server fails, a request goes on to the next within a second.
+
     A request that fails because the connection is lost is retried for up to `retry_seconds`. Every submit carries an
-    idempotency key, so a retry never submits twice. With `retry_seconds=0` nothing is retried and no key is made.
+    idempotency key, so a retry never submits twice. With `retry_seconds=0` every server is tried once; with one server
+    nothing is retried, and no key is made.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class Client:
     ) -> None:
         self._transport = Transport(resolve(server, token), retry_seconds)
         self.artifacts = Artifacts(self._transport)
-        self._retry_seconds = retry_seconds
+        self.longest_wait_seconds = self._transport.longest_wait_seconds
         self.secrets = Secrets(self)
         self.schedules = Schedules(self)
         self.graphs = Graphs(self)
@@ -156,7 +160,9 @@ class Client:
         """The results, in order. The first failure is raised, or with `return_errors` all are returned in place."""
         expected = [(task.id, getattr(task, "returns", None)) for task in tasks]
         ids = [task_id for task_id, _ in expected]
-        ended = self.converse(conversations.wait_for_all(ids, timeout, time.monotonic))
+        ended = self.converse(
+            conversations.wait_for_all(ids, timeout, time.monotonic, longest_seconds=self.longest_wait_seconds)
+        )
         if return_errors:
             return [failure_of(ended[task_id]) or typed_result(ended[task_id], kind) for task_id, kind in expected]
         return [typed_result(ended[task_id], kind) for task_id, kind in expected]
@@ -317,4 +323,4 @@ class Client:
             return value
 
     def _fresh_key(self) -> str | None:
-        return uuid.uuid4().hex if self._retry_seconds > 0 else None
+        return uuid.uuid4().hex if self._transport.repeats else None

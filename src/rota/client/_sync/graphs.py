@@ -49,7 +49,9 @@ class ArrayHandle:
 
     def wait(self, timeout: float | None = None) -> GraphDocument:
         """The array once all of its tasks have ended; `WaitTimeout` when the time is up."""
-        return self._client.converse(graph_calls.wait(self.id, timeout, time.monotonic))
+        return self._client.converse(
+            graph_calls.wait(self.id, timeout, time.monotonic, self._client.longest_wait_seconds)
+        )
 
     def cancel(self) -> GraphCancelled:
         return self._client.perform(graph_calls.cancel(self.id))
@@ -81,7 +83,9 @@ class Graphs(Part):
 
     def wait(self, graph_id: int, timeout: float | None = None) -> GraphDocument:
         """The graph once all of its tasks have ended; `WaitTimeout` when the time is up."""
-        return self._client.converse(graph_calls.wait(graph_id, timeout, time.monotonic))
+        return self._client.converse(
+            graph_calls.wait(graph_id, timeout, time.monotonic, self._client.longest_wait_seconds)
+        )
 
     def cancel(self, graph_id: int) -> GraphCancelled:
         """Cancels all of its tasks; running ones are stopped."""

@@ -1,5 +1,5 @@
 # Generated from ../_async by scripts/unasync; edit that.
-"""Sends calls over HTTP and retries them. Everything that is not sending is in `http_rules.py`."""
+"""Sends calls over HTTP and tries them again. What is not sending is in `http_rules.py` and `tries.py`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ import httpx
 
 from rota.client.calls.artifact_calls import PIECE_BYTES, Download, Upload
 from rota.client.calls.call import Answer, Call
+from rota.client.calls.task_calls import LONGEST_WAIT_SECONDS
 from rota.client.errors import Unreachable
 from rota.client.transport import http_rules as rules
 from rota.client.transport.blocking import HttpClient, UploadStream, in_thread, sleep
 from rota.client.transport.profile import Profile
+from rota.client.transport.tries import Preference, Tries
 from rota.model.answers.artifacts import ArtifactDocument
 
 
 class Transport:
     def __init__(self, profile: Profile, retry_seconds: float) -> None:
-        self._server = profile.server
+        self._preference = Preference(profile.servers)
         self._retry_seconds = retry_seconds
+        has_several = len(profile.servers) > 1
+        self.repeats = has_several or retry_seconds > 0
+        self.longest_wait_seconds = rules.SHORT_WAIT_SECONDS if has_several else LONGEST_WAIT_SECONDS
         self._http = HttpClient(**rules.http_options(profile))
 
     def close(self) -> None:
@@ -32,11 +37,12 @@ class Transport:
 
     def exchange(self, call: Call[Any]) -> bytes:
         """The body of a good answer, exactly as the server sent it."""
-        return self._sent(call, lambda: rules.request_for(self._http, call))
+        return self._sent(call, lambda tries: self._request(call, tries, rules.ANSWER))
 
     def upload(self, upload: Upload) -> ArtifactDocument:
-        def request() -> httpx.Request:
-            made = rules.upload_request(self._http, upload)
+        def request(tries: Tries) -> httpx.Request:
+            timeout = tries.timeout(upload.call, rules.TRANSFER)
+            made = rules.upload_request(self._http, upload, tries.server, timeout)
             made.stream = UploadStream(upload)
             return made
 
@@ -44,29 +50,30 @@ class Transport:
 
     def download(self, download: Download) -> None:
         """Returns when all bytes have come; a broken answer is resumed where it ended."""
-        retries = rules.Retries(self._retry_seconds)
+        tries = self._tries()
         while not download.complete:
             call = download.next_call()
             try:
-                with self._answer(call) as response:
+                with self._answer(call, tries, rules.TRANSFER) as response:
                     for piece in response.iter_raw(PIECE_BYTES):
                         in_thread(download.take, piece)
+                        tries.moved()
             except httpx.RemoteProtocolError:
-                sleep(retries.pause(call, rules.broken_off(self._server)))
+                sleep(tries.pause(call, rules.broken_off(tries.server)))
             except (httpx.TransportError, Unreachable) as error:
-                sleep(retries.pause(call, rules.unreachable(error, self._server)))
+                sleep(tries.pause(call, error))
         download.finish()
 
     def stream(self, reader: rules.StreamReader[rules.Item]) -> Iterator[rules.Item]:
         """The items of a log or an event stream as they come; a broken stream is resumed after the last whole item."""
-        retries = rules.Retries(self._retry_seconds)
+        tries = self._tries()
         while True:
             call = reader.next_call()
             try:
-                with self._answer(call) as response:
+                with self._answer(call, tries, rules.STREAM) as response:
                     try:
                         for line in response.iter_lines():
-                            retries = rules.Retries(self._retry_seconds)
+                            tries.moved()
                             item = reader.take(line)
                             if item is not None:
                                 yield item
@@ -75,30 +82,39 @@ class Transport:
                         if not reader.follow:
                             return
                     except httpx.ReadTimeout:
-                        retries = rules.Retries(self._retry_seconds)  # the server had answered: silence is no failure
-                pause = retries.pause(call, rules.cut_short(self._server))
+                        tries.moved()  # the server had answered: silence is no failure
+                pause = tries.pause(call, rules.cut_short(tries.server))
             except (httpx.TransportError, Unreachable) as error:
-                pause = retries.pause(call, rules.unreachable(error, self._server))
+                pause = tries.pause(call, error)
             sleep(pause)
 
-    def _sent(self, call: Call[Any], request: Callable[[], httpx.Request]) -> bytes:
+    def _sent(self, call: Call[Any], request: Callable[[Tries], httpx.Request]) -> bytes:
         """Sends a new request for every try, until an answer has come."""
-        retries = rules.Retries(self._retry_seconds)
+        tries = self._tries()
         while True:
             try:
-                response = self._http.send(request())
-                return rules.accepted(response, response.content)
+                response = self._http.send(request(tries))
+                if response.status_code < 500:
+                    tries.answered()
+                return rules.accepted(response, response.content, call if tries.in_doubt else None)
             except (httpx.TransportError, Unreachable) as error:
-                pause = retries.pause(call, rules.unreachable(error, self._server))
+                pause = tries.pause(call, error)
             sleep(pause)
 
     @contextmanager
-    def _answer(self, call: Call[Any]) -> Iterator[httpx.Response]:
+    def _answer(self, call: Call[Any], tries: Tries, patience: rules.Patience) -> Iterator[httpx.Response]:
         """A good answer whose body is still to be read."""
-        response = self._http.send(rules.request_for(self._http, call, rules.QUIET_STREAM_SECONDS), stream=True)
+        response = self._http.send(self._request(call, tries, patience), stream=True)
         try:
             if not response.is_success:
                 rules.accepted(response, response.read())
+            tries.answered()
             yield response
         finally:
             response.close()
+
+    def _request(self, call: Call[Any], tries: Tries, patience: rules.Patience) -> httpx.Request:
+        return rules.request_for(self._http, call, tries.server, tries.timeout(call, patience))
+
+    def _tries(self) -> Tries:
+        return Tries(self._preference, self._retry_seconds)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from rota.client.calls import repeats
 from rota.client.errors import ServerFault
 
 Answer = TypeVar("Answer")
@@ -30,6 +31,7 @@ class Call(Generic[Answer]):
     headers: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     repeatable: bool = False
+    if_repeated: Callable[[int, bytes], bytes | None] | None = None  # see `repeats.py`
     wait_seconds: float = 0.0  # how long the server may wait before it answers
     joins: bool = False  # when a running task sends it, the new tasks join its graph
 
@@ -68,7 +70,7 @@ def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
 
 
 def delete(path: str) -> Call[None]:
-    return Call("DELETE", path, lambda _: None)
+    return Call("DELETE", path, lambda _: None, repeatable=True, if_repeated=repeats.removed)
 
 
 def reader(answer: type[Answer]) -> Callable[[bytes], Answer]:

@@ -28,12 +28,17 @@ def ask(call: Call[Answer]) -> Conversation[Answer]:
     return answer
 
 
-def wait(task_id: int, timeout_seconds: float | None, clock: Clock) -> Conversation[TaskDocument]:
-    """The task's document once it has ended."""
+def wait(
+    task_id: int,
+    timeout_seconds: float | None,
+    clock: Clock,
+    longest_seconds: float = task_calls.LONGEST_WAIT_SECONDS,
+) -> Conversation[TaskDocument]:
+    """The task's document once it has ended. One request waits for `longest_seconds` at most."""
     until = _until(timeout_seconds, clock)
     while True:
         left = until - clock()
-        document = yield from ask(task_calls.task_when_ended(task_id, left))
+        document = yield from ask(task_calls.task_when_ended(task_id, min(left, longest_seconds)))
         if document.ended:
             return document
         if left <= 0:

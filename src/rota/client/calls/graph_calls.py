@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from rota.client.calls.call import Call, get, post
 from rota.client.calls.conversations import Clock, Conversation, ask, wait_for_all
+from rota.client.calls.task_calls import LONGEST_WAIT_SECONDS
 from rota.model.answers.graphs import GraphAgain, GraphCancelled, GraphDocument, GraphHeld, GraphPage, SubmittedGraph
 from rota.model.answers.tasks import EndedTask
 from rota.model.request.task_request import GraphRequest, TaskRequest
@@ -38,7 +39,7 @@ def graph(
 
 
 def cancel(graph_id: int) -> Call[GraphCancelled]:
-    return post(f"/v1/graphs/{graph_id}/cancel", GraphCancelled)
+    return post(f"/v1/graphs/{graph_id}/cancel", GraphCancelled, repeatable=True)
 
 
 def hold(graph_id: int, reason: str = "") -> Call[GraphHeld]:
@@ -57,7 +58,9 @@ def rerun(graph_id: int) -> Call[GraphAgain]:
     return post(f"/v1/graphs/{graph_id}/rerun", GraphAgain)
 
 
-def wait(graph_id: int, timeout_seconds: float | None, clock: Clock) -> Conversation[GraphDocument]:
+def wait(
+    graph_id: int, timeout_seconds: float | None, clock: Clock, longest_seconds: float = LONGEST_WAIT_SECONDS
+) -> Conversation[GraphDocument]:
     """The graph once all of its tasks have ended, those that join meanwhile included."""
     until = None if timeout_seconds is None else clock() + timeout_seconds
     while True:
@@ -66,7 +69,7 @@ def wait(graph_id: int, timeout_seconds: float | None, clock: Clock) -> Conversa
         if not live:
             return document
         left = None if until is None else max(0.0, until - clock())
-        yield from wait_for_all(live, left, clock)
+        yield from wait_for_all(live, left, clock, longest_seconds=longest_seconds)
 
 
 def ends(document: GraphDocument) -> dict[int, EndedTask]:

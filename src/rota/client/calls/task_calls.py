@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 import msgspec
 
+from rota.client.calls import repeats
 from rota.client.calls.call import Call, get, patch, post, query_of
 from rota.client.options import Duration, LogOptions, TaskFilter, TaskSpec, check_names, plain_duration, request_of
 from rota.model.answers import tasks as answers
@@ -93,11 +95,13 @@ def log_stream(task_id: int, *, after: int | None, progress: bool, options: LogO
 
 
 def cancel(task_id: int) -> Call[CancelAnswer]:
-    return post(f"/v1/tasks/{task_id}/cancel", CancelAnswer)
+    call = post(f"/v1/tasks/{task_id}/cancel", CancelAnswer, repeatable=True)
+    return replace(call, if_repeated=partial(repeats.cancelled, task_id))
 
 
 def cancel_many(task_ids: Sequence[int]) -> Call[CancelManyAnswer]:
-    return post("/v1/tasks/cancel", CancelManyAnswer, {"ids": list(task_ids)})
+    call = post("/v1/tasks/cancel", CancelManyAnswer, {"ids": list(task_ids)}, repeatable=True)
+    return replace(call, if_repeated=repeats.cancelled_many)
 
 
 def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = None) -> Call[Extended]:
@@ -108,15 +112,16 @@ def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = N
 
 
 def pause(task_id: int) -> Call[PauseAnswer]:
-    return post(f"/v1/tasks/{task_id}/pause", PauseAnswer)
+    return post(f"/v1/tasks/{task_id}/pause", PauseAnswer, repeatable=True)
 
 
 def resume(task_id: int) -> Call[PauseAnswer]:
-    return post(f"/v1/tasks/{task_id}/resume", PauseAnswer)
+    return post(f"/v1/tasks/{task_id}/resume", PauseAnswer, repeatable=True)
 
 
 def retry(task_id: int) -> Call[Retried]:
-    return post(f"/v1/tasks/{task_id}/retry", Retried)
+    call = post(f"/v1/tasks/{task_id}/retry", Retried, repeatable=True)
+    return replace(call, if_repeated=partial(repeats.retried, task_id))
 
 
 def edit(task_id: int, changes: Mapping[str, Any], version: int) -> Call[answers.TaskDocument]:

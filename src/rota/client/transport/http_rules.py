@@ -1,14 +1,14 @@
-"""The part of HTTP that both transports share: how a call becomes a request, what an answer means, when to retry.
+"""The part of HTTP that both transports share: how a call becomes a request, and what an answer means.
 
-The transports themselves only send. The token is sent in one header; no message and no address ever contains it.
+The transports themselves only send; `tries.py` decides about other servers and further tries. The token is sent in one
+header; no message and no address ever contains it.
 """
 
 from __future__ import annotations
 
 import itertools
-import random
 import ssl
-import time
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import httpx
@@ -21,10 +21,23 @@ from rota.client.errors import NotFound, RotaError, Unreachable
 from rota.client.transport.profile import Profile
 
 CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 30.0  # for one answer, without the time that the server was asked to wait
-FIRST_PAUSE_SECONDS = 0.05
-LONGEST_PAUSE_SECONDS = 2.0
-QUIET_STREAM_SECONDS = 60.0  # a stream silent for so long is requested again: the connection may be dead
+QUICK_CONNECT_SECONDS = 0.5
+SHORT_WAIT_SECONDS = 5.0  # with several servers, a request waits so long at most: the server may have frozen meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a server may be silent, without the time that it was asked to wait; `quick` if another can be tried."""
+
+    seconds: float
+    quick_seconds: float
+
+
+ANSWER = Patience(30.0, 1.0)
+STREAM = Patience(
+    60.0, 6.0
+)  # servers send a sign of life every two seconds; the connection of a silent one may be dead
+TRANSFER = Patience(60.0, 10.0)  # the object store behind the server may be slow
 
 Item = TypeVar("Item", covariant=True)
 
@@ -45,48 +58,19 @@ def http_options(profile: Profile) -> dict[str, Any]:
     headers = {"Accept": "application/json", "User-Agent": "rota-python"}
     if profile.token is not None:
         headers["Authorization"] = f"Bearer {profile.token}"
-    secure = profile.server.startswith("https://")
+    secure = profile.servers[0].startswith("https://")  # all of them are, or none
     return {
-        "base_url": profile.server,
         "headers": headers,
         # The system's certificates, so that an organisation's own authority works. Plain http needs none
         # (redirects are not followed, so it stays plain), and loading them takes time at every start.
         "verify": ssl.create_default_context() if secure else False,
         # Shorter than the server's own limit: a connection the server is just closing must not be reused.
         "limits": httpx.Limits(max_connections=100, keepalive_expiry=3.0),
-        "timeout": httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
     }
 
 
-class Retries:
-    """The failed tries of one request.
-
-    A request is repeated only when that cannot do its work twice: it never reached a server, it carries an idempotency
-    key, or it only reads. Limits (429) and refusals are never repeated: the caller decides.
-    """
-
-    def __init__(self, retry_seconds: float) -> None:
-        self._retry_seconds = retry_seconds
-        self._failing_since: float | None = None
-        self._tries = itertools.count()
-
-    def pause(self, call: Call[Any], error: Unreachable) -> float:
-        """The seconds to wait before the next try; raises the error when there is none.
-
-        A random part spreads clients that lost the same server.
-        """
-        now = time.monotonic()
-        if self._failing_since is None:
-            self._failing_since = now
-        longest: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(next(self._tries), 10))
-        pause = max(longest * (0.5 + random.random() / 2), error.retry_after or 0.0)
-        if (error.sent and not call.repeatable) or now - self._failing_since + pause > self._retry_seconds:
-            raise error
-        return pause
-
-
 def request_for(
-    http: httpx.Client | httpx.AsyncClient, call: Call[Any], answer_seconds: float = ANSWER_SECONDS
+    http: httpx.Client | httpx.AsyncClient, call: Call[Any], server: str, timeout: httpx.Timeout
 ) -> httpx.Request:
     headers = {**call.headers} if call.body is None else {**call.headers, "Content-Type": "application/json"}
     if call.idempotency_key is not None:
@@ -97,30 +81,37 @@ def request_for(
     try:
         return http.build_request(
             call.method,
-            call.path,
+            server + call.path,
             params=dict(call.query),
             content=call.body,
             headers=headers,
-            timeout=httpx.Timeout(answer_seconds + call.wait_seconds, connect=CONNECT_SECONDS),
+            timeout=timeout,
         )
     except (UnicodeEncodeError, httpx.InvalidURL) as error:
         raise RotaError(f"cannot be sent: {error}") from None
 
 
-def upload_request(http: httpx.Client | httpx.AsyncClient, upload: Upload) -> httpx.Request:
+def upload_request(
+    http: httpx.Client | httpx.AsyncClient, upload: Upload, server: str, timeout: httpx.Timeout
+) -> httpx.Request:
     """Without its content, which the transport reads while it sends."""
     headers = {"Content-Type": "application/octet-stream"}
     if upload.size_bytes is None:
         headers["Transfer-Encoding"] = "chunked"
     else:
         headers["Content-Length"] = str(upload.size_bytes)
-    timeout = httpx.Timeout(QUIET_STREAM_SECONDS, connect=CONNECT_SECONDS)
+    call = upload.call
     return http.build_request(
-        upload.call.method, upload.call.path, params=dict(upload.call.query), headers=headers, timeout=timeout
+        call.method, server + call.path, params=dict(call.query), headers=headers, timeout=timeout
     )
 
 
-def accepted(response: httpx.Response, body: bytes) -> bytes:
+def accepted(response: httpx.Response, body: bytes, repeated: Call[Any] | None = None) -> bytes:
+    """The body of a good answer; else raises its error. `repeated`: a call that may have been carried out before."""
+    if repeated is not None and repeated.if_repeated is not None:
+        lost = repeated.if_repeated(response.status_code, body)
+        if lost is not None:
+            return lost
     if response.is_success:
         return body
     error = error_of(response.status_code, response.headers, body)
@@ -146,6 +137,18 @@ def unreachable(error: httpx.TransportError | Unreachable, server: str) -> Unrea
     fault = "did not answer in time" if isinstance(error, httpx.TimeoutException) else "cannot be reached"
     reason = str(error)
     return Unreachable(f"the server at {server} {fault}{f': {reason}' if reason else ''}", sent=not never_sent)
+
+
+def uncertain(error: Unreachable) -> Unreachable:
+    """About a request that can't be repeated: nobody knows whether it was carried out."""
+    if not error.document:
+        error.args = (f"{error}; it may have done what you asked for: look before you try again",)
+    return error
+
+
+def all_failed(error: Unreachable, several: int) -> Unreachable:
+    error.args = (f"{error} (all {several} servers were tried)",)
+    return error
 
 
 def cut_short(server: str) -> Unreachable:

@@ -1,4 +1,4 @@
-"""The server's address and the token: from arguments, else the environment, else the profile file.
+"""The servers' addresses and the token: from arguments, else the environment, else the profile file.
 
 `rota up` writes the profile, every client reads it. The file contains a token, so it has mode 0600 and is replaced in
 one step; its content never appears in a message. Nothing here connects.
@@ -14,15 +14,16 @@ from pathlib import Path
 
 from rota.client.errors import ConfigurationError
 from rota.client.transport.local_files import replaced_file
+from rota.servers import addresses_of
 
 HOW_TO_NAME_A_SERVER = "set ROTA_SERVER, or start one here with `rota up`, which writes a profile"
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A server's address and the token to use there; `token` is None where none is known."""
+    """The addresses of a cluster's servers, the preferred one first, and the token for them; None: none is known."""
 
-    server: str
+    servers: tuple[str, ...]
     token: str | None = field(default=None, repr=False)
 
 
@@ -40,17 +41,18 @@ def resolve(
     """The profile to use. The file is read only when arguments and environment leave something open."""
     server = server or environment.get("ROTA_SERVER") or None
     token = token or environment.get("ROTA_TOKEN") or None
-    if server is None or token is None:
+    servers = None if server is None else _servers(server)
+    if servers is None or token is None:
         path = profile_path(environment)
         if path.exists() or environment.get("ROTA_PROFILE"):
             stored = read_profile(path)
-            # A token belongs to one server: never send the file's token to another address.
-            if token is None and (server is None or server.rstrip("/") == stored.server.rstrip("/")):
+            # A token belongs to its servers: never send the file's token to an address that the file does not name.
+            if token is None and (servers is None or set(servers) <= set(stored.servers)):
                 token = stored.token
-            server = server or stored.server
-    if server is None:
+            servers = servers or stored.servers
+    if servers is None:
         raise ConfigurationError(f"no server is named; {HOW_TO_NAME_A_SERVER}")
-    return _checked(Profile(server=server, token=token))
+    return Profile(servers, _checked(token))
 
 
 def read_profile(path: Path) -> Profile:
@@ -66,13 +68,14 @@ def read_profile(path: Path) -> Profile:
         raise ConfigurationError(f"profile {path}: not TOML: {error}") from None
     server, token = document.get("server"), document.get("token")
     if not isinstance(server, str) or not isinstance(token, str | None):
-        raise ConfigurationError(f'profile {path}: write server = "http://…" and token = "…", both as text')
-    return Profile(server=server, token=token)
+        wanted = 'server = "http://…" (several with commas) and token = "…"'
+        raise ConfigurationError(f"profile {path}: write {wanted}, both as text")
+    return Profile(_servers(server), token)
 
 
 def write_profile(profile: Profile, path: Path) -> None:
     """Replaces the profile file in one step, readable by its owner alone."""
-    lines = [f"server = {_toml_text(profile.server)}"]
+    lines = [f"server = {_toml_text(','.join(profile.servers))}"]
     if profile.token is not None:
         lines.append(f"token = {_toml_text(profile.token)}")
     try:
@@ -83,15 +86,18 @@ def write_profile(profile: Profile, path: Path) -> None:
         raise ConfigurationError(f"profile {path}: cannot be written: {error.strerror}") from None
 
 
-def _checked(profile: Profile) -> Profile:
-    server = profile.server.strip().rstrip("/")
-    if not server.startswith(("http://", "https://")) or any(mark in server for mark in " \t\r\n@?#"):
-        shown = server if "@" not in server else "the address"  # it may contain a password
-        raise ConfigurationError(f"{shown!r} is not the address of a server; write http://host:port")
-    token = profile.token.strip() if profile.token else None
+def _servers(text: str) -> tuple[str, ...]:
+    try:
+        return addresses_of(text)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _checked(token: str | None) -> str | None:
+    token = token.strip() if token else None
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
         raise ConfigurationError("the token has characters that no token has; copy it whole, and nothing else")
-    return Profile(server=server, token=token or None)
+    return token or None
 
 
 def _toml_text(value: str) -> str:

@@ -21,12 +21,13 @@ import msgspec
 import structlog
 
 from rota import tls
+from rota.execute.backoff import Backoff
 from rota.execute.files.artifact_cache import ArtifactCache, Entry
-from rota.execute.servers import Backoff, Servers
 from rota.model.answers.problems import ProblemDocument
 from rota.model.answers.workers import StoredObject, StoredObjectList
 from rota.model.artifact import Purpose, digest_of
 from rota.model.stage import StageDone
+from rota.servers import Servers
 
 log = structlog.get_logger()
 

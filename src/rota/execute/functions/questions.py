@@ -18,9 +18,10 @@ import structlog
 
 from rota import tls
 from rota.execute.attempts.attempt import Attempt
+from rota.execute.backoff import Backoff
 from rota.execute.files.checkpoint import Checkpoints
-from rota.execute.servers import Backoff, Servers
 from rota.model.once import OnceAnswer, OnceAsk
+from rota.servers import Servers
 
 log = structlog.get_logger()
 

@@ -18,9 +18,10 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from rota import wire
+from rota.execute.backoff import Backoff
 from rota.execute.logs.capture import CHUNK_BYTES, INLINE_BYTES, Capture, Flow, Unsent
 from rota.execute.logs.spill import Spill
-from rota.execute.servers import Backoff, Servers
+from rota.servers import Servers
 
 log = structlog.get_logger()
 

@@ -27,6 +27,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
     retry_after: MayBeAbsent[float | None] = None  # seconds
     version: MayBeAbsent[int | None] = None  # the present one, of a changed task or schedule
     retried_as: MayBeAbsent[int | None] = None
+    state: MayBeAbsent[str | None] = None  # of a task that has ended already
     idempotency_key: MayBeAbsent[str | None] = None  # the one in use
     allowed_now: MayBeAbsent[float | None] = None  # tasks that the plan admits at the moment
     asked: MayBeAbsent[int | None] = None  # tasks in the request
