@@ -264,9 +264,11 @@ def test_a_plans_storage_is_a_limit_on_all_of_a_tenants_artifacts_together(serve
         for body in (b"a" * 600, (b"b" * 300 for _ in range(2))):  # with and without a declared length
             refused = upload(served, body, token=token)
             assert problem(refused) == Said(429, "quota-exceeded")
-            assert refused.json()["used_bytes"] == 600
+            assert (refused.json()["limit"], refused.json()["used_bytes"]) == ("storage", 600)
+        used = served.send("GET", "/v1/me", token=token).json()["usage"]
+        assert used["storage_bytes"] == 600
         assert upload(served, b"c" * 400, token=token).status_code == 201
         served.send("DELETE", f"/v1/artifacts/{first.json()['sha256']}", token=token)
         assert upload(served, b"d" * 600, token=token).status_code == 201
     finally:
-        served.send("PATCH", "/v1/plans/free", {"storage": None}, token=served.cluster.tokens.admin)
+        served.send("PATCH", "/v1/plans/free", {"storage": "1G"}, token=served.cluster.tokens.admin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
@@ -292,6 +293,86 @@ def test_a_plan_limits_running_tasks_and_the_urgent_share(admin: Admin) -> None:
     assert problem(bad) == Said(422, "out-of-range", faults)
     lifted = admin("PATCH", "/v1/plans/free", {"running_tasks": None, "urgent_percent": 50}).json()
     assert lifted["running_tasks"] is None
+
+
+ADD: dict[str, Callable[[int], tuple[str, str, dict[str, Any]]]] = {
+    "schedules": lambda n: (
+        "POST",
+        "/v1/schedules",
+        {"name": f"s{n}", "daily": "02:30", "task": {"command": ["true"]}},
+    ),
+    "webhooks": lambda n: ("POST", "/v1/webhooks", {"url": f"https://93.184.215.14/{n}"}),
+    "secrets": lambda n: ("PUT", f"/v1/secrets/S{n}", {"value": "hush hush"}),
+    "graphs": lambda n: (
+        "POST",
+        "/v1/graphs",
+        {"name": f"g{n}", "tasks": [{"ref": "a", "command": ["true"], "delay": "1h"}]},
+    ),
+}
+
+
+def add_many(served: Served, token: str, what: str, numbers: range) -> list[httpx.Response]:
+    """All at once."""
+
+    def add(number: int) -> httpx.Response:
+        method, path, body = ADD[what](number)
+        return served.send(method, path, body, token=token)
+
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(add, numbers))
+
+
+@pytest.mark.parametrize("what", ADD)
+def test_a_plan_limits_how_many_a_tenant_has_however_many_are_added_at_once(
+    served: Served, admin: Admin, what: str
+) -> None:
+    shipped = admin("GET", "/v1/plans/free").json()[what]
+    name, _ = served.add_tenant("free")
+    token = served.add_token(name)
+    assert admin("PATCH", "/v1/plans/free", {what: 3}).json()[what] == 3
+    try:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while served.send("GET", "/v1/me", token=token).json()["plan"][what] != 3:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        answers = add_many(served, token, what, range(8))
+        assert sorted(answer.status_code for answer in answers) == [201] * 3 + [429] * 5, answers[0].text
+        refused = next(answer for answer in answers if answer.status_code == 429)
+        assert problem(refused) == Said(429, "quota-exceeded")
+        assert (refused.json()["limit"], refused.json()["most"]) == (what, 3)
+        assert refused.json()["detail"].startswith(f"plan free allows 3 {what}; ")
+        me = served.send("GET", "/v1/me", token=token).json()
+        assert (me["plan"][what], me["usage"][what]) == (3, 3)
+        if what == "secrets":  # a new value is not a new secret
+            kept = next(n for n, answer in enumerate(answers) if answer.status_code == 201)
+            assert add_many(served, token, what, range(kept, kept + 1))[0].status_code == 200
+    finally:
+        admin("PATCH", "/v1/plans/free", {what: shipped})
+
+
+def test_a_plan_limits_the_valid_tokens_of_a_tenant(served: Served, admin: Admin) -> None:
+    name, _ = served.add_tenant("free")
+
+    def add(_: int = 0) -> httpx.Response:
+        return admin("POST", "/v1/tokens", {"tenant": name, "user": "ann"})
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(add, range(12)))
+    assert sorted(answer.status_code for answer in answers) == [201] * 10 + [429] * 2
+    assert problem(add()) == Said(429, "quota-exceeded")
+    made = next(answer for answer in answers if answer.status_code == 201).json()
+    assert admin("DELETE", f"/v1/tokens/{made['id']}").status_code == 204
+    assert add().status_code == 201
+
+
+def test_every_shipped_plan_but_unlimited_limits_numbers_and_bytes(admin: Admin) -> None:
+    plans = {plan["name"]: plan for plan in admin("GET", "/v1/plans").json()["plans"]}
+    for what in ("schedules", "webhooks", "tokens", "secrets", "graphs", "storage_bytes"):
+        sizes = [plans[name][what] for name in ("free", "standard", "business")]
+        assert all(sizes), what
+        assert sizes == sorted(sizes)
+    bad = admin("PATCH", "/v1/plans/free", {"webhooks": 0, "graphs": -1})
+    assert problem(bad) == Said(422, "out-of-range", (("/webhooks", "out-of-range"), ("/graphs", "out-of-range")))
 
 
 # ---- what a task asks for ------------------------------------------------------------------------------------------

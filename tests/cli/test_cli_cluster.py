@@ -133,6 +133,13 @@ def test_each_reading_command_draws_a_table_and_gives_the_exact_json(
             "25 %",
         ),
         (
+            "plan set regular --schedules 7 --webhooks 8 --tokens 9 --secrets none --graphs 11",
+            "PATCH /v1/plans/regular",
+            {"schedules": 7, "webhooks": 8, "tokens": 9, "secrets": None, "graphs": 11},
+            {**PLAN, "schedules": 7777},
+            "7777",
+        ),
+        (
             "plan set regular --tolerance 2h",
             "PATCH /v1/plans/regular",
             {"tolerance": "2h"},

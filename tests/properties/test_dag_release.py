@@ -170,9 +170,8 @@ def test_two_retries_of_a_graph_at_once_make_one_linked_run_of_each(
             [graph] = await ids.take(1)
             members = tuple((task, f"n{place}", place, None) for place, task in enumerate(tasks))
             async with rows.connection.transaction():
-                await insert_graph(
-                    rows.connection, GraphRow(id=graph, tenant=rows.tenant, user="u", name="g", members=members)
-                )
+                row = GraphRow(id=graph, tenant=rows.tenant, user="u", name="g", members=members)
+                assert await insert_graph(rows.connection, row, None)
             world = World(rows, {pool: await rows.lead(pool) for pool in POOLS})
             await run_dry(rows, world, nodes, tasks, data)
             runs = GraphRuns(rows.database, ids, server=lambda: 0, announce=lambda pool, task: None)

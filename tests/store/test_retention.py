@@ -13,6 +13,7 @@ from rota.model.task import State
 from rota.server.housekeeping import retain, retain_graphs
 from rota.settle.settlement import settle
 from rota.store import events, retention
+from rota.store.statements import sql
 from rota.store.task_rows import PARTITION_SIZE
 from tests.harness.postgres import TestPostgres
 from tests.store.rows import Rows
@@ -147,9 +148,7 @@ async def test_kept_for_ever_is_kept(rows: Rows) -> None:
 
 
 async def in_graph(rows: Rows, graph: int, tasks: list[int]) -> None:
-    await rows.connection.execute(
-        "insert into graphs (id, tenant, name, user_name) values ($1, $2, 'etl', 'u')", graph, rows.tenant
-    )
+    await rows.connection.execute(sql("graphs/insert_graph"), graph, rows.tenant, "etl", "u", False, None, None)
     await rows.connection.executemany(
         "insert into graph_tasks (graph, task, tenant, name, place) values ($1, $2, $3, $4, $5)",
         [(graph, task, rows.tenant, f"t{place}", place) for place, task in enumerate(tasks)],
@@ -192,6 +191,8 @@ async def test_a_graph_goes_with_the_last_of_its_tasks(rows: Rows, by_range: boo
             await retain(rows.database, 0)
     assert await retain_graphs(rows.database, 0, 0) == (0, 0)
     assert await graphs_left(rows) == expected
+    counted = await rows.connection.fetchval("select graphs from graph_counts where tenant = $1", rows.tenant)
+    assert counted == len(expected)
     await retain(rows.database, 0)
     assert await rows.connection.fetchval("select count(*) from task_edits") == 0
 

@@ -335,7 +335,7 @@ def _too_large(limit_bytes: int) -> Problem:
 
 def _full(used_bytes: int, storage_bytes: int) -> Problem:
     detail = f"{used_bytes} bytes are stored and the plan keeps {storage_bytes}; remove artifacts first"
-    extra: dict[str, object] = {"used_bytes": used_bytes, "storage_bytes": storage_bytes}
+    extra: dict[str, object] = {"limit": "storage", "used_bytes": used_bytes, "storage_bytes": storage_bytes}
     return Problem("quota-exceeded", status=429, title="Limit exceeded", detail=detail, extra=extra)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rota.admit.ids import IdBlocks
-from rota.admit.limits import check_limits
+from rota.admit.limits import check_limits, too_many_graphs
 from rota.model.errors import conflict, not_found, unavailable
 from rota.model.queue import ReadyTask
 from rota.model.task import State, Upstream
@@ -115,7 +115,8 @@ class GraphRuns:
                     is_array=graph["is_array"],
                     rerun_of=number,
                 )
-                await graphs.insert_graph(connection, row)
+                if not await graphs.insert_graph(connection, row, caller.plan.graphs):
+                    raise too_many_graphs(caller.plan)
         # 4. One hint per pool; its leader reads the rest.
         for pool in {pool for pool, _ in ready}:
             self._announce(pool, min((task for own, task in ready if own == pool), key=lambda task: task.order))

@@ -18,6 +18,7 @@ import asyncpg
 import structlog
 
 from rota.admit.artifacts import hold_artifacts
+from rota.admit.limits import too_many_graphs
 from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.errors import Problem, unavailable
 from rota.store import admission, graphs
@@ -209,19 +210,19 @@ async def _write(
     parents = await admission.lock_parents(connection, ids) if ids else {}
     admitted: list[tuple[Submission, Admitted]] = []
     rows, edges = [], []
-    for submission in batch:
+    for submission in sorted(batch, key=lambda each: each.caller.tenant_id):  # the order of the locks in `insert_graph`
         try:
             outcome, own_edges = make_rows(submission, earlier, parents)
             if submission.artifacts and outcome.rows:
                 await hold_artifacts(connection, submission.caller.tenant_id, submission.artifacts)
+            if outcome.rows:
+                await _join_graph(connection, submission, outcome)
         except Problem as problem:
             claims = _own_claims(submission, earlier)
             if claims:
                 await admission.drop_claims(connection, claims)
             _refuse([submission], problem)
             continue
-        if outcome.rows:
-            await _join_graph(connection, submission, outcome)
         admitted.append((submission, outcome))
         edges += own_edges
         rows += outcome.rows
@@ -245,7 +246,8 @@ def _one_statement(
 async def _join_graph(connection: Connection, submission: Submission, outcome: Admitted) -> None:
     """Stores the submission's new graph, or adds its tasks to the graph of the running task that submits them."""
     if submission.graph is not None:
-        await graphs.insert_graph(connection, submission.graph)
+        if not await graphs.insert_graph(connection, submission.graph, submission.caller.plan.graphs):
+            raise too_many_graphs(submission.caller.plan)
         outcome.graph = submission.graph.id
     elif submission.parent is not None:
         replayed = frozenset(outcome.replayed)

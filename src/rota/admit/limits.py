@@ -1,4 +1,4 @@
-"""The limits of a plan: the rate of submission and the number of waiting tasks. One statement per tenant and batch.
+"""The limits of a plan: the rate of submission, and the number of waiting tasks, graphs, schedules and the like.
 
 A request above a limit is refused at once with 429, never accepted slowly. A batch that is larger than the burst or
 than the number of waiting tasks can never pass, so it is refused with 422.
@@ -13,6 +13,7 @@ from rota.model.errors import Fault, Problem
 from rota.model.tenant import Caller, Plan
 from rota.store import tenants
 from rota.store.database import AnyConnection, Database
+from rota.store.tenants import Numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,27 @@ async def check_waiting(database: Database, caller: Caller, tasks: int) -> None:
             f"plan {caller.plan.name} allows {most} waiting and running tasks; there are {waiting}, {_asked_for(tasks)}"
         )
         raise _exceeded("quota-exceeded", detail, max(0, most - waiting), tasks, 30.0)
+
+
+async def check_number(connection: AnyConnection, tenant: int, plan: Plan, what: Numbered) -> None:
+    """Raises if the tenant has as many as its plan allows. None is added until the caller's transaction ends."""
+    most: int | None = getattr(plan, what)
+    if most is None:
+        return
+    used = await tenants.count_and_lock(connection, tenant, what)
+    if used >= most:
+        raise too_many(plan.name, what, most, f"there are {used}; remove one first")
+
+
+def too_many(plan: str, what: str, most: int, advice: str) -> Problem:
+    detail = f"plan {plan} allows {most} {what}; {advice}"
+    extra: dict[str, object] = {"limit": what, "most": most}
+    return Problem("quota-exceeded", status=429, title="Limit exceeded", detail=detail, extra=extra)
+
+
+def too_many_graphs(plan: Plan) -> Problem:
+    advice = "old graphs and arrays go with their tasks (rota retention)"
+    return too_many(plan.name, "graphs", plan.graphs or 0, advice)
 
 
 def _asked_for(tasks: int) -> str:

@@ -46,6 +46,11 @@ class Plan:
     tiers: tuple[str, ...]
     weight: int
     running_tasks: int | None = None
+    schedules: int | None = None
+    webhooks: int | None = None
+    tokens: int | None = None  # that are valid
+    secrets: int | None = None
+    graphs: int | None = None  # stored graphs and arrays, without those that schedules made
     storage_bytes: int | None = None  # artifacts and objects of attempts
     urgent_percent: int = 50  # the part of a pool that its urgent lane may hold while other tenants wait
     tolerance_ms: int | None = 3_600_000  # of tasks whose client gives neither a tolerance nor a cap; None: none

@@ -51,11 +51,17 @@ class GraphFilter:
     arrays: bool | None = None
 
 
-async def insert_graph(connection: AnyConnection, graph: GraphRow) -> None:
-    await connection.execute(
-        sql("graphs/insert_graph"), graph.id, graph.tenant, graph.name, graph.user, graph.is_array, graph.rerun_of
+async def insert_graph(connection: AnyConnection, graph: GraphRow, most: int | None) -> bool:
+    """False: the tenant has `most` graphs already; None: there is no limit.
+
+    Locks the tenant's count until the transaction ends: one with graphs of several tenants goes by their numbers.
+    """
+    made = await connection.fetchval(
+        sql("graphs/insert_graph"), graph.id, graph.tenant, graph.name, graph.user, graph.is_array, graph.rerun_of, most
     )
-    await add_members(connection, graph.id, graph.tenant, graph.members)
+    if made is not None:
+        await add_members(connection, graph.id, graph.tenant, graph.members)
+    return made is not None
 
 
 async def insert_graphs(connection: AnyConnection, graphs: Sequence[GraphRow]) -> None:

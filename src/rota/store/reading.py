@@ -47,6 +47,13 @@ async def read_usage(connection: AnyConnection, tenant: int, *, up_to: int) -> a
     return row
 
 
+async def read_numbers(connection: AnyConnection, tenant: int) -> asyncpg.Record:
+    """How much a tenant has of what its plan limits in number, and the bytes it stores."""
+    row = await connection.fetchrow(sql("reading/read_numbers"), tenant)
+    assert row is not None
+    return row
+
+
 async def read_nodes(connection: AnyConnection, *, seen_within_days: int | None = None) -> list[asyncpg.Record]:
     """The nodes with their states: left after a goodbye, lost after a minute of silence.
 

@@ -97,10 +97,6 @@ async def list_schedules(connection: AnyConnection, tenant: int, *, after: str, 
     return [schedule_of(row) for row in rows]
 
 
-async def count_schedules(connection: AnyConnection, tenant: int) -> int:
-    return int(await connection.fetchval(sql("schedules/count_schedules"), tenant))
-
-
 async def delete_schedule(connection: AnyConnection, one: Schedule) -> None:
     """Deletes the schedule. Its tasks stay; its history is deleted by `delete_history`."""
     await connection.execute(sql("schedules/delete_schedule"), one.id)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from typing import Literal
 
 import asyncpg
 
 from rota.model.tenant import Plan, Role
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
+
+Numbered = Literal["schedules", "webhooks", "tokens", "secrets"]  # as the plan's field and the statement are named
+# The first keys of advisory locks; the second is the tenant.
+_LOCKS: dict[Numbered, int] = {"schedules": 7236011, "webhooks": 7236012, "tokens": 7236013, "secrets": 7236014}
 
 
 def plan_of(row: asyncpg.Record) -> Plan:
@@ -39,6 +44,11 @@ async def save_plan(connection: AnyConnection, plan: Plan) -> None:
         plan.network,
         plan.storage_bytes,
         plan.tolerance_ms,
+        plan.schedules,
+        plan.webhooks,
+        plan.tokens,
+        plan.secrets,
+        plan.graphs,
     )
 
 
@@ -169,6 +179,12 @@ async def count_waiting(connection: AnyConnection, tenant: int, *, up_to: int) -
     """The number of a tenant's live tasks, counted up to `up_to`."""
     number = await connection.fetchval(sql("tenants/count_waiting"), tenant, up_to)
     return int(number)
+
+
+async def count_and_lock(connection: AnyConnection, tenant: int, what: Numbered) -> int:
+    """How many the tenant has. Nobody else counts these until the transaction ends, so that none is added meanwhile."""
+    await connection.execute(sql("tenants/lock_number"), _LOCKS[what], tenant)
+    return int(await connection.fetchval(sql(f"tenants/count_{what}"), tenant))
 
 
 async def audit(connection: AnyConnection, *, tenant: int, user: str, action: str, target: str) -> None:

@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from rota.admit.authenticate import make_token
 from rota.admit.judge.fields import LONGEST_TOLERANCE_MS
+from rota.admit.limits import check_number
 from rota.api.answers import answer, filled, plan_of
 from rota.api.audited import audit, pause_named
 from rota.api.described import described
@@ -37,6 +38,17 @@ router = APIRouter(prefix="/v1", tags=["administration"])
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
 _USER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$", re.ASCII)
+_NUMBERS = (
+    "tasks_per_hour",
+    "burst",
+    "waiting_tasks",
+    "running_tasks",
+    "schedules",
+    "webhooks",
+    "tokens",
+    "secrets",
+    "graphs",
+)
 _DATE = re.compile(r"^\d{4}-", re.ASCII)
 
 
@@ -72,6 +84,11 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
     tiers: list[str] | UnsetType = UNSET
     weight: int | UnsetType = UNSET
     running_tasks: int | UnsetType | None = UNSET
+    schedules: int | UnsetType | None = UNSET
+    webhooks: int | UnsetType | None = UNSET
+    tokens: int | UnsetType | None = UNSET
+    secrets: int | UnsetType | None = UNSET
+    graphs: int | UnsetType | None = UNSET
     urgent_percent: int | UnsetType = UNSET
     network: bool | UnsetType = UNSET
     storage: int | str | UnsetType | None = UNSET
@@ -160,12 +177,14 @@ async def add_token(request: Request) -> Response:
     if not _USER.match(body.user):
         faults.add("user", "invalid-name", "a user's name has 1 to 100 letters, digits or . _ @ + -")
     expires = _expiry(body.expires, faults)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         found = next((t for t in await tenants.read_tenants(connection) if t.name == body.tenant), None)
         if found is None:
             faults.add("tenant", "unknown-tenant", f"there is no tenant {body.tenant[:40]!r}")
         if faults.faults or found is None:
             raise invalid(faults.faults)
+        plan = _named(await tenants.read_plans(connection), found.plan)
+        await check_number(connection, found.id, plan, "tokens")
         token = make_token()
         number = await tenants.add_token(
             connection,
@@ -270,7 +289,7 @@ def _named(plans: list[Plan], name: str) -> Plan:
 def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
     faults = FaultList()
     changed = given(change)
-    for name in ("tasks_per_hour", "burst", "waiting_tasks", "running_tasks"):
+    for name in _NUMBERS:
         value = changed.get(name)
         if value is not None and not 1 <= value <= 2_000_000_000:
             faults.add(name, "out-of-range", f"{value} is not from 1 to 2,000,000,000, nor null for unlimited")

@@ -42,10 +42,13 @@ async def get_me(request: Request) -> Response:
     allowance = allowance_of(caller.plan)
     async with services.database.engine() as connection:
         usage = await reading.read_usage(connection, caller.tenant_id, up_to=MOST_COUNTED)
+        numbers = await reading.read_numbers(connection, caller.tenant_id)
         left = None
         if allowance is not None:
             left = allowance.allowed_now(await backlog_seconds(connection, caller.tenant_id, allowance))
-    used = Usage(
+    used = filled(
+        Usage,
+        numbers,
         waiting=usage["waiting"],
         running=usage["running"],
         running_cpu=usage["cpu_milli"] / 1000,

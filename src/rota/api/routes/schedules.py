@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from rota.admit.admission import artifacts_of
 from rota.admit.artifacts import hold_artifacts
+from rota.admit.limits import check_number
 from rota.api.answers import answer, instant, occurrence_of, schedule_of
 from rota.api.audited import audit, audit_own
 from rota.api.described import IF_MATCH, LIMIT, TEXT, Parameter, described, read_query, whole
@@ -45,7 +46,6 @@ from rota.timetable.runs import Made
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 
-MOST_OF_A_TENANT = 10_000
 MOST_LOOKED_AT = 20_000  # tasks whose states are read for a page of the history
 _FORGOTTEN_AT_ONCE = 5_000
 _FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
@@ -74,8 +74,7 @@ async def add_schedule(request: Request) -> Response:
     artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
     # With the engine's rights, because a tenant's role must not lock artifacts.
     async with services.database.engine() as connection, connection.transaction():
-        if await schedules.count_schedules(connection, caller.tenant_id) >= MOST_OF_A_TENANT:
-            raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} schedules")])
+        await check_number(connection, caller.tenant_id, caller.plan, "schedules")
         wanted = owner_edits.begin(replace(wanted, artifacts=artifacts), await schedules.transaction_time(connection))
         if wanted.artifacts:
             await hold_artifacts(connection, wanted.tenant, wanted.artifacts)

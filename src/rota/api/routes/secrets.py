@@ -11,6 +11,7 @@ import msgspec
 import structlog
 from fastapi import APIRouter, Request, Response
 
+from rota.admit.limits import check_number
 from rota.api.answers import answer, filled
 from rota.api.audited import audit, audit_own
 from rota.api.described import described, read_query
@@ -27,7 +28,6 @@ log = structlog.get_logger()
 
 router = APIRouter(prefix="/v1", tags=["secrets"])
 
-MOST_OF_A_TENANT = 1_000
 _BODY_LIMIT = 8 * MOST_VALUE_BYTES  # JSON may need six bytes for one
 _ROTATED_AT_ONCE = 200
 _MOST_NAMED = 100
@@ -53,9 +53,8 @@ async def set_secret(request: Request, name: str) -> Response:
     secret_name = SecretName(caller.tenant_id, name)
     sealed = seal(keyring, secret_name, value, randomness.token_bytes)
     async with services.database.tenant(caller.tenant_id) as connection:
-        known = await secrets.list_secrets(connection, caller.tenant_id)
-        if len(known) >= MOST_OF_A_TENANT and name not in {row.name for row in known}:
-            raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} secrets")])
+        if not await secrets.names_known(connection, caller.tenant_id, [name]):
+            await check_number(connection, caller.tenant_id, caller.plan, "secrets")
         row = await secrets.save_secret(connection, secret_name, sealed, caller.user)
     await audit_own(services, caller, "secret.set", name)
     return answer(filled(SecretDocument, row), 201 if row.version == 1 else 200)

@@ -7,6 +7,7 @@ import secrets as randomness
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from rota.admit.limits import check_number
 from rota.api.answers import answer, filled
 from rota.api.audited import audit_own
 from rota.api.described import CURSOR, LIMIT, described, read_query
@@ -26,7 +27,6 @@ from rota.store.webhooks import Delivery
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 
-MOST_OF_A_TENANT = 100
 MOST_TEXT = 200
 
 
@@ -53,8 +53,7 @@ async def add_webhook(request: Request) -> Response:
     await _check_target(services, asked.url)
     salt = randomness.token_bytes(SALT_BYTES)
     async with services.database.tenant(caller.tenant_id) as connection:
-        if len(await webhooks.list_webhooks(connection, caller.tenant_id)) >= MOST_OF_A_TENANT:
-            raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} webhooks")])
+        await check_number(connection, caller.tenant_id, caller.plan, "webhooks")
         made = await webhooks.add_webhook(connection, caller.tenant_id, asked.url, wanted, salt=salt, user=caller.user)
     await audit_own(services, caller, "webhook.add", made.id)
     secret = shown_key(signing_key(services.cluster.secret, salt))

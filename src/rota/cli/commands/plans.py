@@ -72,6 +72,13 @@ def set_plan(
             metavar="DURATION|none", help="How long a start may be delayed if a task has no tolerance, category or cap."
         ),
     ] = None,
+    schedules: Annotated[str | None, typer.Option(metavar="N|none", help="Schedules of a tenant.")] = None,
+    webhooks: Annotated[str | None, typer.Option(metavar="N|none", help="Webhooks of a tenant.")] = None,
+    tokens: Annotated[str | None, typer.Option(metavar="N|none", help="Valid tokens of a tenant.")] = None,
+    secrets: Annotated[str | None, typer.Option(metavar="N|none", help="Secrets of a tenant.")] = None,
+    graphs: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Stored graphs and arrays that a tenant submitted.")
+    ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a plan. Options that are not given keep their values; none means unlimited."""
@@ -89,6 +96,11 @@ def set_plan(
         ("running_tasks", running_tasks, checks.limit),
         ("running_cpu", running_cpu, checks.cores),
         ("running_memory", running_memory, checks.size),
+        ("schedules", schedules, checks.limit),
+        ("webhooks", webhooks, checks.limit),
+        ("tokens", tokens, checks.limit),
+        ("secrets", secrets, checks.limit),
+        ("graphs", graphs, checks.limit),
         ("storage", storage, checks.size),
         ("tolerance", tolerance, checks.duration),
     ):

@@ -9,6 +9,7 @@ from typing import Any
 from rota.cli.tables.render import NOTHING, ago, exact, facts, labels, limit, number, size, span, table
 from rota.model.answers import cluster as documents
 
+_NUMBERS = ("schedules", "webhooks", "tokens", "secrets", "graphs")  # fields of a plan and of its usage
 _AWAY = ("left", "lost")  # states of a node without a worker
 
 
@@ -26,6 +27,8 @@ def me(answer: documents.Me) -> str:
             ("running", number(used.running)),
             ("cpu in use", f"{number(used.running_cpu)} of {limit(plan.running_cpu)}"),
             ("memory in use", f"{size(used.running_memory_bytes)} of {memory}"),
+            *((name, f"{number(getattr(used, name))} of {limit(getattr(plan, name))}") for name in _NUMBERS),
+            ("storage", f"{size(used.storage_bytes)} of {_storage(plan)}"),
             ("longest cap", span(plan.longest_cap_seconds)),
             ("tolerance", f"{_tolerance(plan)} if a task has no tolerance, category or cap"),
             ("tiers", ", ".join(plan.tiers)),
@@ -184,7 +187,8 @@ def plan(one: documents.PlanDocument) -> str:
         "tolerance",
         "tiers",
     )
-    return facts(zip(names, _plan_row(one), strict=True))
+    numbers = ((name, limit(getattr(one, name))) for name in _NUMBERS)
+    return facts((*zip(names, _plan_row(one), strict=True), *numbers))
 
 
 def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
@@ -200,10 +204,14 @@ def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
         limit(one.running_tasks),
         f"{one.urgent_percent} %",
         "yes" if one.network else "no",
-        size(one.storage_bytes) if one.storage_bytes is not None else "unlimited",
+        _storage(one),
         _tolerance(one),
         ", ".join(one.tiers),
     )
+
+
+def _storage(one: documents.PlanDocument) -> str:
+    return size(one.storage_bytes) if one.storage_bytes is not None else "unlimited"
 
 
 def _tolerance(one: documents.PlanDocument) -> str:

@@ -24,6 +24,11 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     urgent_percent: int = 50
     network: bool = False
     storage_bytes: int | None = None
+    schedules: int | None = None
+    webhooks: int | None = None
+    tokens: int | None = None
+    secrets: int | None = None
+    graphs: int | None = None
     tolerance_seconds: float | None = None  # of tasks given neither a tolerance nor a cap; null: they are never late
 
 
@@ -41,6 +46,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     running_cpu: float = 0
     running_memory_bytes: int = 0
     burst_left: float | None = None
+    schedules: int = 0
+    webhooks: int = 0
+    tokens: int = 0
+    secrets: int = 0
+    graphs: int = 0  # stored graphs and arrays, without those that schedules made
+    storage_bytes: int = 0  # of artifacts, checkpoints and other objects of attempts
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):

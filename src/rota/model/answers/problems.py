@@ -31,6 +31,8 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: MayBeAbsent[str | None] = None  # the one in use
     allowed_now: MayBeAbsent[float | None] = None  # tasks that the plan admits at the moment
     asked: MayBeAbsent[int | None] = None  # tasks in the request
+    limit: MayBeAbsent[str | None] = None  # of the plan, that was reached
+    most: MayBeAbsent[int | None] = None  # what it allows
     size_bytes: MayBeAbsent[int | None] = None
     used_bytes: MayBeAbsent[int | None] = None
     storage_bytes: MayBeAbsent[int | None] = None

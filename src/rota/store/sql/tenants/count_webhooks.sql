@@ -1,0 +1,1 @@
+select count(*) from webhooks where tenant = $1
