@@ -64,6 +64,7 @@ class Settings:
     artifact_limit_bytes: int = 1024 * 1024 * 1024
     artifact_days: int = 0  # artifacts are kept for this long; 0: for ever
     webhooks_private: bool = False  # webhooks may go to private addresses and any port
+    metrics_private: bool = False  # /metrics needs an operator's token
     check_transitions: bool = False  # a trigger checks state transitions; for tests, costs 2.5 µs a row
     timings: Timings = field(default_factory=Timings)
 

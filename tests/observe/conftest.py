@@ -20,7 +20,7 @@ from tests.store.rows import Rows
 def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(postgres.create(), tmp_path_factory.mktemp("observe"), time_scale=CALM) as running:
         running.add_server(ROTA_WEBHOOKS_PRIVATE="1")
-        running.add_server(ROTA_WEBHOOKS_PRIVATE="1")
+        running.add_server(ROTA_WEBHOOKS_PRIVATE="1", ROTA_METRICS_PRIVATE="1")
         running.add_worker()
         yield running
 

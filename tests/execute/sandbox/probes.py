@@ -44,7 +44,7 @@ QUIET: dict[str, str] = {
 for process in (facts["agent"], facts["keeper"]):
     for name in ("environ", "mem", "maps", "fd", "root", "cwd"):
         fails(f"/proc/{process}/{name}", os.stat, f"/proc/{process}/{name}")
-for name in filter(str.isdigit, os.listdir("/proc")):
+for name in set(filter(str.isdigit, os.listdir("/proc"))) - {"1"}:
     if facts["canary"].encode() in reads(f"/proc/{name}/environ"):
         broken(f"the canary is in the environment of {name}")
 """,
@@ -299,6 +299,17 @@ if set(os.environ) - known:
     broken(f"it is told {sorted(set(os.environ) - known)}")
 if facts["canary"] in str(os.environ) or facts["data"] in str(os.environ):
     broken("its environment tells of the machine")
+""",
+    "paths of the machine": """
+paths = {facts["data"], os.path.dirname(facts["data"]), *facts["installed"]}
+if os.listdir("/proc/1"):
+    broken("it sees the sandbox's own process")
+for name in set(filter(str.isdigit, os.listdir("/proc"))) - {"1"}:
+    for file in ("cmdline", "environ"):
+        seen = reads(f"/proc/{name}/{file}").replace(sys.argv[1].encode(), b"")  # without what we are told here
+        told = [path for path in paths if path.encode() in seen]
+        if told:
+            broken(f"/proc/{name}/{file} tells {told}")
 """,
     "other processes": """
 processes = [int(name) for name in os.listdir("/proc") if name.isdigit()]

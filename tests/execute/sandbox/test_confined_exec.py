@@ -21,7 +21,7 @@ ENVIRONMENT = {"A": "ö", "LC_CTYPE": "C.UTF-8"}  # the second is what Python wo
 TELL = """
 import json, os, resource, signal
 print(json.dumps({
-    "ids": [*os.getresuid(), *os.getresgid()], "groups": os.getgroups(), "folder": os.getcwd(),
+    "name": open("/proc/self/cmdline").read().split("\\0")[0], "ids": [*os.getresuid(), *os.getresgid()], "groups": os.getgroups(), "folder": os.getcwd(),
     "leads": os.getsid(0) == os.getpid(), "environment": dict(os.environ),
     "core": resource.getrlimit(resource.RLIMIT_CORE), "files": resource.getrlimit(resource.RLIMIT_NOFILE),
     "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
@@ -70,7 +70,8 @@ def _tell(**how: object) -> dict[str, object]:
     """The facts that a process spawned with this order reports of itself."""
     with _descriptors() as (null, read, write):
         order = Order(
-            argv=[sys.executable, "-I", "-S", "-c", TELL],
+            program=sys.executable,
+            argv=["named", "-I", "-S", "-c", TELL],
             env=ENVIRONMENT,
             descriptors=[(null, 0), (write, 1), (null, 2)],
             **how,
@@ -98,7 +99,7 @@ def _is_inheritable(descriptor: int) -> bool:
 
 
 def _order(*argv: str, **how: object) -> Order:
-    return Order(argv=list(argv), env={}, descriptors=[], **how)  # type: ignore[arg-type]
+    return Order(program=argv[0], argv=list(argv), env={}, descriptors=[], **how)  # type: ignore[arg-type]
 
 
 def test_it_begins_afresh_whatever_its_parent_was() -> None:
@@ -111,6 +112,7 @@ def test_it_begins_afresh_whatever_its_parent_was() -> None:
         signal.signal(signal.SIGINT, before)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
     assert found["leads"] is True
+    assert found["name"] == "named"
     assert found["folder"] == "/"
     assert found["environment"] == ENVIRONMENT
     assert found["ignored"] == found["blocked"] == []
@@ -139,7 +141,8 @@ def test_it_keeps_nothing_of_root() -> None:
     with _descriptors() as (null, read, write):
         process = confined_exec.spawn(
             Order(
-                argv=["/bin/sh", "-c", "cat /proc/self/status"],
+                program="/bin/sh",
+                argv=["sh", "-c", "cat /proc/self/status"],
                 env={"PATH": "/bin:/usr/bin"},
                 descriptors=[(null, 0), (write, 1), (null, 2)],
                 uid=2_000_000_123,
@@ -185,7 +188,7 @@ def test_it_is_our_own_child_and_in_its_group_from_the_first_moment(group: str) 
 @pytest.mark.parametrize(
     ("how_it_fails", "step", "number"),
     [
-        ({"argv": ["/no/such/program"]}, "", 2),
+        ({"program": "/no/such/program"}, "", 2),
         ({"descriptors": [(9_999, 1)]}, "its descriptors", 9),
         ({"writes": [("/no/such/group/tasks", "0")]}, "the control groups", 2),
         ({"limits": [(9_999, 1)]}, "the limits", 22),
@@ -196,7 +199,7 @@ def test_one_that_fails_says_at_which_step_and_leaves_nothing(
     how_it_fails: dict[str, object], step: str, number: int
 ) -> None:
     before = _children()
-    order = {"argv": ["/bin/true"], "env": {}, "descriptors": []} | how_it_fails
+    order = {"program": "/bin/true", "argv": ["true"], "env": {}, "descriptors": []} | how_it_fails
     with pytest.raises(SpawnFailed) as refusal:
         confined_exec.spawn(Order(**order))  # type: ignore[arg-type]
     assert (refusal.value.step, refusal.value.number) == (step, number)

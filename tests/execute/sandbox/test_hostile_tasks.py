@@ -11,11 +11,13 @@ import json
 import os
 import secrets
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import rota
 from rota import wire
 from rota.execute.linux import cgroups
 from rota.model.attempt import Outcome
@@ -65,6 +67,7 @@ def things_to_find(tmp_path: Path) -> Iterator[dict[str, object]]:
             "socket": str(tmp_path / "socket"),
             "precious": str(precious),
             "data": str(tmp_path / "data"),
+            "installed": [str(Path(rota.__file__).parents[2]), sys.prefix],
             "agent": os.getpid(),
             "tmp_bytes": GRANT.memory_bytes // 2,
         }

@@ -21,7 +21,9 @@ from rota.execute.sandbox.bubblewrap import (
     Mount,
     Sandbox,
     arguments,
+    command_line,
     environment_arguments,
+    handed,
     survey,
 )
 from rota.execute.sandbox.path_lookup import outside
@@ -35,7 +37,7 @@ HOST = Host(
     reachable_as=(("/srv/data/work", "/run/rota-1/0"), ("/srv/data/sandbox", "/run/rota-1/1")),
 )
 BEFORE_NETWORK = """
-/usr/bin/bwrap --args 8 --unshare-user --uid 1000 --gid 1000 --disable-userns --unshare-pid --unshare-ipc --unshare-uts
+--unshare-user --uid 1000 --gid 1000 --disable-userns --unshare-pid --unshare-ipc --unshare-uts
 --unshare-cgroup --hostname rota
 """
 AFTER_NETWORK = """
@@ -45,9 +47,9 @@ AFTER_NETWORK = """
 NAMES = "--ro-bind /etc/hosts /etc/hosts --ro-bind /etc/resolv.conf /etc/resolv.conf"
 ACCOUNTS = "--ro-bind /run/rota-1/1/passwd /etc/passwd --ro-bind /run/rota-1/1/group /etc/group"
 PLACES = """
---proc /proc --dev /dev --size 67108864 --tmpfs /tmp --size 67108864 --tmpfs /dev/shm --dir /run --dir /var/tmp
+--proc /proc --size 4096 --tmpfs /proc/1 --remount-ro /proc/1 --dev /dev --size 67108864 --tmpfs /tmp --size 67108864 --tmpfs /dev/shm --dir /run --dir /var/tmp
 """
-END = "--bind /run/rota-1/0/7-1 /task --chdir /task --remount-ro / --"
+END = "--bind /run/rota-1/0/7-1 /task --chdir /task --remount-ro /"
 DEV = "--remount-ro /dev"
 
 
@@ -56,7 +58,7 @@ def words(*parts: str) -> list[str]:
 
 
 def sandbox(sandbox: Sandbox) -> list[str]:
-    return arguments(HOST, sandbox, folder="/srv/data/work/7-1", seccomp=9, environment=8)
+    return arguments(HOST, sandbox, folder="/srv/data/work/7-1", seccomp=9)
 
 
 def test_the_arguments_of_an_ordinary_sandbox_word_for_word() -> None:
@@ -91,11 +93,16 @@ def test_a_private_folder_is_reached_by_its_other_path_and_its_namesake_is_not()
 
 
 def test_the_environment_is_passed_as_arguments_between_zeros() -> None:
-    assert environment_arguments({}) == b"--clearenv\0"
-    assert (
-        environment_arguments({"A": "", "LD_PRELOAD": "/x y=z"})
-        == b"--clearenv\0--setenv\0A\0\0--setenv\0LD_PRELOAD\0/x y=z\0"
-    )
+    assert environment_arguments({}) == ["--clearenv"]
+    words = environment_arguments({"A": "", "LD_PRELOAD": "/x y=z"})
+    assert handed(words) == b"--clearenv\0--setenv\0A\0\0--setenv\0LD_PRELOAD\0/x y=z\0"
+    with pytest.raises(ValueError, match="null byte"):
+        handed(["--bind", "/a\0/", "/b"])
+
+
+def test_the_command_line_tells_nothing_of_the_machine() -> None:
+    """Everybody there can read it."""
+    assert command_line(8) == ["bwrap", "--args", "8", "--"]
 
 
 @pytest.mark.parametrize(

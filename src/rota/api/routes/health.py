@@ -12,11 +12,12 @@ from rota.api.answers import answer
 from rota.api.described import PLAIN_TEXT, described
 from rota.api.leaders import local_loads, local_running
 from rota.api.requests import read_json
-from rota.api.services import Services, services
+from rota.api.services import Services, authorise, services
 from rota.cluster.hints import Hint
 from rota.dispatch.leader import PoolLeader
 from rota.model.answers.cluster import Health, Readiness
 from rota.model.errors import Problem, unavailable
+from rota.model.tenant import Scope
 from rota.observe.metrics import NodeFigures, PoolFigures, ResourceFigures
 from rota.store.reading import check_reachable, table_sizes
 
@@ -50,8 +51,10 @@ async def get_readiness(request: Request) -> Response:
 @router.get("/metrics")
 @described(PLAIN_TEXT)
 async def get_metrics(request: Request) -> Response:
-    """Metrics for Prometheus, without names of tenants or tasks."""
+    """Metrics for Prometheus, without names of tenants or tasks. They need no token, unless the operator says so."""
     found = services(request)
+    if found.settings.metrics_private:
+        await authorise(request, Scope.OPERATE)
     try:
         async with found.database.engine() as connection:
             sizes = await table_sizes(connection)

@@ -56,6 +56,9 @@ def serve(
     webhooks_private: Annotated[
         bool, typer.Option("--webhooks-private", help="Allow webhooks to private addresses and any port.")
     ] = False,
+    metrics_private: Annotated[
+        bool, typer.Option("--metrics-private", help="Answer /metrics only to operators' tokens.")
+    ] = False,
 ) -> None:
     """Run one server node. Any number of them can share a database, and any of them may die."""
     from rota.cli.operate.server_node import run_server  # noqa: PLC0415 - loads the whole server: over a second
@@ -75,6 +78,7 @@ def serve(
         log_limit_bytes=size_setting("log_limit", log_limit, "1Mi"),
         log_inline_bytes=size_setting("log_inline", log_inline, "256Ki"),
         webhooks_private=webhooks_private or os.environ.get("ROTA_WEBHOOKS_PRIVATE") == "1",
+        metrics_private=metrics_private or os.environ.get("ROTA_METRICS_PRIVATE") == "1",
         database=database_url(database),
         host=host,
         port=port,

@@ -39,7 +39,7 @@ struct clone_arguments {
 };
 
 struct order {
-    char **argv, **env;
+    char *program, **argv, **env;
     long (*descriptors)[2]; /* from, to */
     Py_ssize_t descriptor_count;
     char **files, **words; /* each word is written to its file, in this order */
@@ -146,7 +146,7 @@ static __attribute__((noinline, noreturn)) void become(const struct order *order
     trouble->step = PROGRAM;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execve(order->argv[0], order->argv, order->env);
+    execve(order->program, order->argv, order->env);
 failed:
     trouble->number = errno;
     _exit(NOT_STARTED);
@@ -217,18 +217,18 @@ static PyObject *spawned(const struct order *order, long group)
     return Py_BuildValue("(lii)", trouble.number != 0 ? 0L : process, trouble.step, trouble.number);
 }
 
-static PyObject *spawn(PyObject *module, PyObject *arguments)
+static PyObject *spawn_program(PyObject *module, PyObject *arguments)
 {
     (void)module;
     PyObject *argv, *env, *descriptors, *files, *words, *limits, *result = NULL;
     long group;
     struct order order = {0};
-    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!lll:spawn", &PyList_Type, &argv, &PyList_Type, &env, &PyList_Type,
-                          &descriptors, &PyList_Type, &files, &PyList_Type, &words, &PyList_Type, &limits, &group,
-                          &order.view, &order.user))
+    if (!PyArg_ParseTuple(arguments, "yO!O!O!O!O!O!lll:spawn_program", &order.program, &PyList_Type, &argv, &PyList_Type,
+                          &env, &PyList_Type, &descriptors, &PyList_Type, &files, &PyList_Type, &words, &PyList_Type,
+                          &limits, &group, &order.view, &order.user))
         return NULL;
     if (PyList_Size(argv) == 0 || PyList_Size(files) != PyList_Size(words)) {
-        PyErr_SetString(PyExc_ValueError, "there must be a program, and a word for each file");
+        PyErr_SetString(PyExc_ValueError, "there must be an argument, and a word for each file");
         return NULL;
     }
     if ((order.argv = words_of(argv)) != NULL && (order.env = words_of(env)) != NULL &&
@@ -246,8 +246,8 @@ static PyObject *spawn(PyObject *module, PyObject *arguments)
 }
 
 static PyMethodDef methods[] = {
-    {"spawn", spawn, METH_VARARGS,
-     "spawn(argv, env, descriptors, files, words, limits, group, view, user) -> (process, step, errno)\n\n"
+    {"spawn_program", spawn_program, METH_VARARGS,
+     "spawn_program(program, argv, env, descriptors, files, words, limits, group, view, user) -> (process, step, errno)\n\n"
      "The id of the new process; 0 with the failed step and its errno."},
     {NULL, NULL, 0, NULL},
 };

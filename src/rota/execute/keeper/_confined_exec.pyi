@@ -1,4 +1,5 @@
-def spawn(
+def spawn_program(
+    program: bytes,
     argv: list[bytes],
     env: list[bytes],
     descriptors: list[tuple[int, int]],

@@ -25,7 +25,7 @@ from rota.execute.linux.cgroup_limits import write
 try:
     from rota.execute.keeper import _confined_exec
 
-    is_compiled = True
+    is_compiled = hasattr(_confined_exec, "spawn_program")  # false for one that was compiled from an older source
 except ImportError:  # there was no compiler at the installation
     is_compiled = False
 
@@ -43,7 +43,8 @@ _SPAWN, _DESCRIPTORS, _GROUPS, _LIMITS, _VIEW, _USER, _PROGRAM = range(len(STEPS
 class Order:
     """What the new process becomes."""
 
-    argv: list[str]
+    program: str  # a path
+    argv: list[str]  # others on the machine can read it
     env: dict[str, str]
     descriptors: list[tuple[int, int]]  # ours, and its number in the new process
     unified: str | None = None  # its v2 group
@@ -85,7 +86,8 @@ def _spawn(order: Order, group: int, *more: tuple[str, str]) -> tuple[int, int, 
     writes = [*order.writes, *more]
     if not is_compiled:
         return _forked(order, group, writes)
-    return _confined_exec.spawn(
+    return _confined_exec.spawn_program(
+        os.fsencode(order.program),
         [os.fsencode(word) for word in order.argv],
         [os.fsencode(f"{name}={value}") for name, value in order.env.items()],
         order.descriptors,
@@ -99,7 +101,7 @@ def _spawn(order: Order, group: int, *more: tuple[str, str]) -> tuple[int, int, 
 
 
 def _forked(order: Order, group: int, writes: list[tuple[str, str]]) -> tuple[int, int, int]:
-    if any("\0" in word for word in (*order.argv, *order.env, *order.env.values())):
+    if any("\0" in word for word in (order.program, *order.argv, *order.env, *order.env.values())):
         raise ValueError("embedded null byte")  # as the compiled version says, before anything is spawned
     read_end, write_end = os.pipe2(os.O_CLOEXEC)  # closed by the exec: the reader then sees the end
     try:
@@ -149,7 +151,7 @@ def _become(order: Order, writes: list[tuple[str, str]], write_end: int) -> None
             os.setresgid(order.uid, order.uid, order.uid)
             os.setresuid(order.uid, order.uid, order.uid)
         step = _PROGRAM
-        os.execve(order.argv[0], order.argv, order.env)
+        os.execve(order.program, order.argv, order.env)
     except (OSError, ValueError) as error:  # Python itself refuses some limits
         why = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
         with contextlib.suppress(OSError):  # the keeper is gone

@@ -57,7 +57,7 @@ class Orphans:
             with open(f"/proc/{orphan}/cgroup") as listing:
                 groups = listing.read()
             for unit in self._by_process.values():
-                if f"{process_trees.MARK}={unit.folder}\0".encode() in content:
+                if any(mark in content for mark in process_trees.marks_of(unit.folder)):
                     return unit
                 if unit.leaf is not None and f"/{os.path.basename(unit.leaf.folders[0])}\n" in groups:
                     return unit

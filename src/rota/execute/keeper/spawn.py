@@ -23,7 +23,7 @@ from rota.execute.sandbox import bubblewrap
 FIRST_UID = 2_000_000_000  # above every number of people, services and containers
 _UIDS = 1_000_000  # of one agent
 _AGENTS = 147  # all numbers stay below 2**31, the most some programs can handle
-_SECCOMP, _ENVIRONMENT = 9, 8  # descriptors that bubblewrap reads
+_SECCOMP, _ARGUMENTS = 9, 8  # descriptors that bubblewrap reads
 _KILLED_FIRST = ("/proc/self/oom_score_adj", "500")  # of 1000: before the agent, when there is no memory left
 _OPEN_FILES = 65_536
 
@@ -78,20 +78,22 @@ def confine(
     step = "bubblewrap"
     handed: list[int] = []
     try:
-        sandbox = bubblewrap.arguments(how.host, how.sandbox, folder=folder, seccomp=_SECCOMP, environment=_ENVIRONMENT)
-        if len(sandbox) + len(argv) + 3 * len(env) + 1 > bubblewrap.MOST_WORDS:
+        sandbox = bubblewrap.arguments(how.host, how.sandbox, folder=folder, seccomp=_SECCOMP)
+        command = bubblewrap.command_line(_ARGUMENTS) + argv
+        if len(sandbox) + len(command) + 3 * len(env) + 1 > bubblewrap.MOST_WORDS:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         step = "the environment"
-        handed.append(readable(bubblewrap.environment_arguments(env)))
+        handed.append(readable(bubblewrap.handed(sandbox + bubblewrap.environment_arguments(env))))
         step = "the system-call filter"
         handed.append(readable(how.filter))
         step = confined_exec.STEPS[0]
         return confined_exec.spawn(
             confined_exec.Order(
-                argv=sandbox + argv,
+                program=how.host.bwrap,
+                argv=command,
                 # bubblewrap gets an environment of ours: the loader would obey the task's. The mark is for the sweep.
-                env={process_trees.MARK: folder},
-                descriptors=[*_numbered(null, descriptors), (handed[0], _ENVIRONMENT), (handed[1], _SECCOMP)],
+                env={process_trees.MARK: process_trees.sign_of(folder)},
+                descriptors=[*_numbered(null, descriptors), (handed[0], _ARGUMENTS), (handed[1], _SECCOMP)],
                 unified=None if how.leaf is None else how.leaf.unified,
                 writes=[*_doors(how.leaf), _KILLED_FIRST],
                 limits=_limits(how),
@@ -112,6 +114,7 @@ def confine(
 def engine(leaf: Leaf | None, argv: list[str], env: dict[str, str], *, null: int, descriptors: list[int]) -> int:
     """The process of an engine. launch.NotStarted: it could not be spawned."""
     order = confined_exec.Order(
+        program=argv[0],
         argv=argv,
         env=env,
         descriptors=_numbered(null, descriptors),

@@ -3,12 +3,14 @@
 Every process of a task inherits `ROTA_WORKDIR`, which names its attempt's private folder; because the keeper is a
 subreaper too, this also finds double-forked and setsid'ed descendants. It is the fallback and the start-up sweep,
 weaker than a cgroup: a process that clears its environment *and* leaves its session can be found only as an orphan of
-the keeper.
+the keeper. The task can read the environment of its sandbox's first process: there the path above the folder is a
+digest.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 import time
@@ -22,9 +24,26 @@ def signal_all(processes: list[int], number: int) -> None:
             os.kill(process, number)
 
 
+def sign_of(folder: str) -> str:
+    """An attempt's folder without the path above it."""
+    above, _, name = folder.rpartition("/")
+    return f"{_digest(above)}/{name}"
+
+
+def _digest(path: str) -> str:
+    return hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
+
+
+def marks_of(folder: str) -> tuple[bytes, ...]:
+    """What the environment of the folder's processes holds, one or the other."""
+    return tuple(f"{MARK}={text}\0".encode() for text in (folder, sign_of(folder)))
+
+
 def marked(folder: str, *, below: bool) -> list[int]:
     """Processes whose mark is exactly `folder`, or (`below`) any path inside it. Never this process itself."""
-    mark = f"{MARK}={folder}".encode() + (b"/" if below else b"\0")
+    marks = marks_of(folder)
+    if below:
+        marks = tuple(f"{MARK}={text}/".encode() for text in (folder, _digest(folder)))
     own = os.getpid()
     processes: list[int] = []
     for name in os.listdir("/proc"):
@@ -33,7 +52,7 @@ def marked(folder: str, *, below: bool) -> list[int]:
         with contextlib.suppress(OSError):
             with open(f"/proc/{name}/environ", "rb") as environ:
                 content = environ.read()
-            if content.startswith(mark) or b"\0" + mark in content:
+            if content.startswith(marks) or any(b"\0" + mark in content for mark in marks):
                 processes.append(int(name))
     return processes
 

@@ -2,8 +2,8 @@
 
 bubblewrap is a toolkit; how safe it is depends entirely on its arguments, so they are made in this one place and a test
 pins them word for word. Every namespace is new, the system is read-only, and of the machine's files only those listed
-here are visible. The task's environment goes neither into these arguments, which others on the machine could read, nor
-to bubblewrap as its own, which would let a task load its code into it: bubblewrap reads it from a descriptor.
+here are visible. bubblewrap reads them from a descriptor, because everybody on the machine can read its command line.
+The task's environment goes there too, never to bubblewrap as its own, which would let a task load its code into it.
 """
 
 from __future__ import annotations
@@ -126,16 +126,22 @@ def survey_root(
     )
 
 
-def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int, environment: int) -> list[str]:
-    """bubblewrap's argv up to and with `--`; it reads its filter and the environment from the two descriptors."""
-    argv = [host.bwrap, "--args", str(environment)]
-    argv += ["--unshare-user", "--uid", str(UID), "--gid", str(UID), "--disable-userns"]
+def command_line(handed: int) -> list[str]:
+    """bubblewrap's argv up to and with `--`; it reads its arguments from the descriptor."""
+    return ["bwrap", "--args", str(handed), "--"]
+
+
+def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int) -> list[str]:
+    """What the attempt may see and use. bubblewrap reads its system-call filter from the descriptor `seccomp`."""
+    argv = ["--unshare-user", "--uid", str(UID), "--gid", str(UID), "--disable-userns"]
     argv += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", "rota"]
     if not sandbox.network:
         argv += ["--unshare-net"]
     argv += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--seccomp", str(seccomp)]
     argv += _other_system(host, sandbox) if sandbox.root else _this_system(host, sandbox)
-    argv += ["--proc", "/proc", "--dev", "/dev", "--size", str(sandbox.tmp_bytes), "--tmpfs", "/tmp"]
+    # Process 1 is bubblewrap's own: its program and libraries would tell where they lie on the machine.
+    argv += ["--proc", "/proc", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
+    argv += ["--dev", "/dev", "--size", str(sandbox.tmp_bytes), "--tmpfs", "/tmp"]
     argv += ["--size", str(sandbox.tmp_bytes), "--tmpfs", "/dev/shm", "--dir", "/run"]
     argv += [] if sandbox.root else ["--dir", "/var/tmp"]
     for device in sandbox.devices:
@@ -143,7 +149,7 @@ def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int, enviro
     argv += ["--remount-ro", "/dev"]  # a tmpfs of its own without a size limit: nobody may fill it
     for mount in sandbox.mounts:
         argv += ["--bind" if mount.writable else "--ro-bind", host.reachable(mount.source), mount.target]
-    argv += ["--bind", host.reachable(folder), WORK, "--chdir", WORK, "--remount-ro", "/", "--"]
+    argv += ["--bind", host.reachable(folder), WORK, "--chdir", WORK, "--remount-ro", "/"]
     return argv
 
 
@@ -176,8 +182,8 @@ def _other_system(host: Host, sandbox: Sandbox) -> list[str]:
     return argv
 
 
-def environment_arguments(env: Mapping[str, str]) -> bytes:
-    """The task's environment as further arguments for bubblewrap, which reads them from a descriptor."""
+def environment_arguments(env: Mapping[str, str]) -> list[str]:
+    """The task's environment as further arguments."""
     if len(env) > MOST_VARIABLES:
         raise ValueError(f"{len(env)} variables are more than the {MOST_VARIABLES} a sandbox takes")
     words = ["--clearenv"]
@@ -185,4 +191,11 @@ def environment_arguments(env: Mapping[str, str]) -> bytes:
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"{name!r:.80} can't be a variable of an environment")
         words += ["--setenv", name, value]
+    return words
+
+
+def handed(words: list[str]) -> bytes:
+    """Arguments as bubblewrap reads them from a descriptor. ValueError: a word that would become two."""
+    if any("\0" in word for word in words):
+        raise ValueError("embedded null byte")
     return b"".join(os.fsencode(word) + b"\0" for word in words)
