@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
+from rota.keepalive import DEAD_SECONDS, Keepalive
+
 
 class SettingsError(ValueError):
     """A setting is wrong; the message names it and what would be right."""
@@ -28,7 +30,12 @@ class Timings:
     short_cap_seconds: float = 300.0
     fence_margin_seconds: float = 10.0  # an agent has ended its attempts this long before they are given up
     poll_seconds: float = 1.0  # finds everything even if every hint is lost
+    dead_peer_seconds: float = DEAD_SECONDS  # a connection whose peer is silent for this long is dropped
     backoff_limit_scale: float = 1.0
+
+    @property
+    def keepalive(self) -> Keepalive:
+        return Keepalive.within(self.dead_peer_seconds)
 
     def scaled(self, factor: float) -> Timings:
         names = [f.name for f in fields(self) if f.name not in ("short_cap_seconds", "backoff_limit_scale")]
@@ -40,6 +47,17 @@ class Timings:
 
     def fence_ms(self, grace_ms: int) -> int:
         return grace_ms - int(self.fence_margin_seconds * 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """What one server node lets its HTTP clients use up before it knows who they are."""
+
+    connections: int = 10_000
+    connections_per_address: int = 1_000
+    header_bytes: int = 32 * 1024  # of the address and all headers of a request
+    header_seconds: float = 10.0  # until the head of a request is complete
+    stall_seconds: float = 60.0  # a body or an answer that makes no progress for this long is ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +85,7 @@ class Settings:
     metrics_private: bool = False  # /metrics needs an operator's token
     check_transitions: bool = False  # a trigger checks state transitions; for tests, costs 2.5 µs a row
     timings: Timings = field(default_factory=Timings)
+    http: HttpLimits = field(default_factory=HttpLimits)
 
     @property
     def advertised_url(self) -> str:

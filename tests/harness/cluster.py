@@ -39,13 +39,14 @@ class Process:
     folder: Path
     popen: subprocess.Popen[bytes] | None = None
     starts: int = 0
+    prefix: tuple[str, ...] = ()  # before the command line, such as `ip netns exec NAME`
 
     def start(self, *, wait: bool = True) -> None:
         ready, child_end = os.pipe()
         self.starts += 1
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "rota.cli", *self.arguments],
+                [*self.prefix, sys.executable, "-m", "rota.cli", *self.arguments],
                 env={**os.environ, **self.environment, "ROTA_READY_FD": str(child_end)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

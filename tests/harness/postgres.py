@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import asyncpg
 
+from rota.store import embedded
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrations import upgrade
 
@@ -24,7 +28,7 @@ class TestPostgres:
 
     def start(self) -> None:
         self.server.start()
-        asyncio.run(self._make_template())
+        asyncio.run(self.make_template())
 
     def stop(self) -> None:
         self.server.stop()
@@ -43,7 +47,7 @@ class TestPostgres:
         await self._execute(f"create database {name} template rota_template")
         return self.url(name)
 
-    async def _make_template(self) -> None:
+    async def make_template(self) -> None:
         # These tests kill processes, never the machine: what the kernel has been given is not lost. Disks are slow.
         for setting in ("fsync", "full_page_writes"):
             await self._execute(f"alter system set {setting} = off")
@@ -57,3 +61,18 @@ class TestPostgres:
             await connection.execute(statement)
         finally:
             await connection.close()
+
+
+@contextmanager
+def postgres_on(address: str, folder: Path) -> Iterator[TestPostgres]:
+    """A PostgreSQL that also listens on this address, on its usual port, and trusts whoever reaches it there."""
+    postgres = TestPostgres(folder)
+    with mock.patch.dict(embedded.CONFIGURATION, {"listen_addresses": address}):
+        postgres.server.start()
+    try:
+        rules = postgres.server.data / "pg_hba.conf"
+        rules.write_text("host all all 0.0.0.0/0 trust\n" + rules.read_text())
+        asyncio.run(postgres.make_template())
+        yield postgres
+    finally:
+        postgres.stop()

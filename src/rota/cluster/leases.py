@@ -116,7 +116,9 @@ class LeaseKeeper:
             if time.monotonic() - self._progress < self._timings.trust_seconds / 2:
                 try:
                     if self._leases and (connection is None or connection.is_closed()):
-                        connection = await connect(self._url, {"application_name": "rota lease"})
+                        connection = await connect(
+                            self._url, {"application_name": "rota lease"}, keepalive=self._timings.keepalive
+                        )
                     for lease in list(self._leases.values()):
                         assert connection is not None
                         await self._renew(connection, lease)

@@ -18,7 +18,7 @@ import structlog
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from rota import tls, wire
+from rota import keepalive, tls, wire
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
 from rota.execute.backoff import Backoff
@@ -124,6 +124,7 @@ class ControlConnection:
                 open_timeout=_OPEN_SECONDS,
                 close_timeout=1,
             ) as socket:
+                keepalive.DEFAULT.apply(socket.transport.get_extra_info("socket"))
                 welcome = await self._handshake(socket)
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._read(socket), name="read the leader's orders")

@@ -8,12 +8,13 @@ a commit that raises one is in doubt.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 import asyncpg
 
+from rota import keepalive
+from rota.keepalive import Keepalive
 from rota.model.errors import unavailable
 
 CONNECTION_LOST = (
@@ -27,6 +28,9 @@ CONNECTION_LOST = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.QueryCanceledError,
+    # A password that was changed, or a standby that does not know this server yet: mended without a restart.
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
     OSError,
     TimeoutError,
     EOFError,
@@ -54,14 +58,13 @@ PINNED_PLANS = {
     "enable_material": "off",
 }
 
-T = TypeVar("T")
-
 
 class Database:
     """The connections of one process. `open` before use, `close` at the end."""
 
-    def __init__(self, url: str, *, connections: int = 10) -> None:
+    def __init__(self, url: str, *, connections: int = 10, keepalive: Keepalive = keepalive.DEFAULT) -> None:
         self.url = url
+        self.keepalive = keepalive
         self._size = connections
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
@@ -87,7 +90,7 @@ class Database:
             **(PINNED_PLANS if pinned else {}),
             **extra,
         }
-        return await connect(self.url, settings)
+        return await connect(self.url, settings, keepalive=self.keepalive)
 
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[PoolConnection]:
@@ -122,9 +125,18 @@ class Database:
                         timeout=CONNECT_SECONDS,
                         command_timeout=READ_SECONDS,
                         max_inactive_connection_lifetime=60,
-                        server_settings={"application_name": "rota reads", "jit": "off", **FORGOTTEN},
+                        init=self._keep_alive,
+                        server_settings={
+                            "application_name": "rota reads",
+                            "jit": "off",
+                            **FORGOTTEN,
+                            **self.keepalive.session_settings(),
+                        },
                     )
         return self._pool
+
+    async def _keep_alive(self, connection: Connection) -> None:
+        _keep_alive(connection, self.keepalive)
 
     def _forget_if_moved(self, error: BaseException) -> None:
         """A read-only error means that the primary moved, so all pooled connections lead to the wrong server."""
@@ -133,11 +145,26 @@ class Database:
             self._pool = None
 
 
-async def connect(url: str, server_settings: dict[str, str]) -> Connection:
+async def connect(
+    url: str,
+    server_settings: dict[str, str],
+    *,
+    keepalive: Keepalive = keepalive.DEFAULT,
+    statement_seconds: float | None = STATEMENT_SECONDS,
+) -> Connection:
     async with asyncio.timeout(CONNECT_SECONDS + 1):
-        return await asyncpg.connect(
-            url, timeout=CONNECT_SECONDS, command_timeout=STATEMENT_SECONDS, server_settings=server_settings
+        connection = await asyncpg.connect(
+            url,
+            timeout=CONNECT_SECONDS,
+            command_timeout=statement_seconds,
+            server_settings={**keepalive.session_settings(), **server_settings},
         )
+    _keep_alive(connection, keepalive)
+    return connection
+
+
+def _keep_alive(connection: Connection, keepalive: Keepalive) -> None:
+    keepalive.apply(connection._transport.get_extra_info("socket"))  # type: ignore[attr-defined]  # it has no option
 
 
 async def close_quietly(connection: Connection | None) -> None:
@@ -149,16 +176,3 @@ async def close_quietly(connection: Connection | None) -> None:
             await connection.close()
     except CONNECTION_LOST:
         connection.terminate()
-
-
-async def retrying(action: Callable[[], Awaitable[T]], *, deadline: float) -> T:
-    """Runs `action` again while connections are lost, until the loop's clock passes `deadline`."""
-    pause = 0.05
-    while True:
-        try:
-            return await action()
-        except CONNECTION_LOST:
-            if asyncio.get_running_loop().time() + pause > deadline:
-                raise
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.5)

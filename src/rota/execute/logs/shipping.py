@@ -17,7 +17,7 @@ import structlog
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from rota import wire
+from rota import keepalive, wire
 from rota.execute.backoff import Backoff
 from rota.execute.logs.capture import CHUNK_BYTES, INLINE_BYTES, Capture, Flow, Unsent
 from rota.execute.logs.spill import Spill
@@ -253,6 +253,7 @@ class LogShipper:
             open_timeout=5,
             close_timeout=1,
         ) as socket:
+            keepalive.DEFAULT.apply(socket.transport.get_extra_info("socket"))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._send(socket), name="send logs")
                 group.create_task(self._receive(socket), name="read what is stored")
