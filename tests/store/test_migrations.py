@@ -7,7 +7,15 @@ import asyncio
 import asyncpg
 import pytest
 
-from rota.store.migrations import SchemaTooNew, known_migrations, read_version, upgrade
+from rota.store.migrations import (
+    LOCK,
+    SchemaTooNew,
+    TooOldPostgres,
+    check_server_version,
+    known_migrations,
+    read_version,
+    upgrade,
+)
 
 
 async def test_a_fresh_database_is_brought_to_the_version_this_code_knows(empty_database: str) -> None:
@@ -83,3 +91,47 @@ async def _schema(url: str) -> dict[str, list[tuple[object, ...]]]:
         return {name: [tuple(row) for row in await connection.fetch(sql)] for name, sql in questions.items()}
     finally:
         await connection.close()
+
+
+async def test_an_upgrade_waits_for_another_one_however_long_that_takes(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than a statement may take elsewhere: a server that starts must not end because another one upgrades."""
+    monkeypatch.setattr("rota.store.database.STATEMENT_SECONDS", 0.05)
+    other = await asyncpg.connect(database)
+    await other.execute("select pg_advisory_lock($1)", LOCK)
+    waiting = asyncio.create_task(upgrade(database))
+    question = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+    while not await other.fetchval(question):
+        assert not waiting.done()
+    await other.execute("select pg_sleep(0.2)")
+    assert not waiting.done()
+    await other.close()
+    assert (await waiting).current
+
+
+async def test_two_databases_of_one_server_may_be_prepared_at_once(database: str) -> None:
+    """Roles belong to the server, so both create the same one."""
+    first_migration = known_migrations()[0].text
+    block = first_migration[first_migration.index("do $$\nbegin\n    if not exists (select from pg_roles") :]
+    create_role = block[: block.index("end $$;") + len("end $$;")].replace("rota_tenant", "rota_made_twice")
+    one, other = [await asyncpg.connect(database) for _ in range(2)]
+    try:
+        transaction = one.transaction()
+        await transaction.start()
+        await one.execute(create_role)
+        blocked = asyncio.create_task(other.execute(create_role))
+        while not await one.fetchval("select count(*) from pg_locks where not granted"):
+            assert not blocked.done()
+        await transaction.commit()
+        await blocked
+        await one.execute("drop role rota_made_twice")
+    finally:
+        await one.close()
+        await other.close()
+
+
+def test_a_postgresql_that_is_too_old_is_named() -> None:
+    with pytest.raises(TooOldPostgres, match="PostgreSQL 14; 15 or newer is needed"):
+        check_server_version(14)
+    check_server_version(15)

@@ -28,25 +28,36 @@ from rota.store.artifacts import ArtifactRow
 
 log = structlog.get_logger()
 
-STALL_SECONDS = 60.0  # between two pieces of a body
+SLOWEST_BYTES_PER_SECOND = 512  # of an upload
 
 _RANGE = re.compile(r"^bytes=(\d{0,19})-(\d{0,19})$", re.ASCII)
 _DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):", re.ASCII)
 
 
-async def body_stream(request: Request) -> AsyncIterator[bytes]:
-    """The body, piece by piece. A body that ends early or stalls is a Problem."""
+async def body_stream(request: Request, *, stall_seconds: float) -> AsyncIterator[bytes]:
+    """The body, piece by piece. A body that ends early is a Problem, and so is one that brings too little in a while.
+
+    Only the time spent waiting for the client counts, not that of whoever stores the pieces.
+    """
+    clock = asyncio.get_running_loop().time
+    least = int(stall_seconds * SLOWEST_BYTES_PER_SECOND)
     pieces = request.stream()
+    waited, arrived = 0.0, 0
     while True:
+        began = clock()
         try:
-            async with asyncio.timeout(STALL_SECONDS):
+            async with asyncio.timeout(stall_seconds - waited):
                 piece = await anext(pieces)
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise timed_out("Too slow", f"no part of the body arrived for {STALL_SECONDS:g} s") from None
+            why = f"{arrived} bytes of the body arrived in {stall_seconds:g} s; send at least {least}"
+            raise timed_out("Too slow", why) from None
         except ClientDisconnect:
             raise timed_out("Cut short", "the body ended early") from None
+        waited, arrived = waited + clock() - began, arrived + len(piece)
+        if arrived >= least:
+            waited, arrived = 0.0, 0
         if piece:
             yield piece
 

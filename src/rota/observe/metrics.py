@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -54,10 +54,29 @@ class Metrics:
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
         )
 
+    def count_connections(self, connections: Sized, ended: Mapping[str, int]) -> None:
+        """From now on, of the HTTP server: how many are open, and how many were ended for which reason."""
+        self.registry.register(_Connections(connections, ended))
+
     def text(self, figures: NodeFigures) -> bytes:
         scratch = CollectorRegistry()
         scratch.register(_Figures(figures))
         return generate_latest(self.registry) + generate_latest(scratch)
+
+
+class _Connections(Collector):
+    def __init__(self, connections: Sized, ended: Mapping[str, int]) -> None:
+        self._connections = connections
+        self._ended = ended
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("rota_http_connections", "Open HTTP connections.", len(self._connections))
+        ended = CounterMetricFamily(
+            "rota_http_connections_ended", "HTTP connections refused or ended by this node.", labels=["reason"]
+        )
+        for reason, count in sorted(self._ended.items()):
+            ended.add_metric([reason], count)
+        yield ended
 
 
 class _Figures(Collector):

@@ -7,15 +7,14 @@ import contextlib
 import gc
 import secrets
 import signal
-import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version as package_version
 from typing import Any
+from uuid import UUID
 
 import structlog
-import uvicorn
-from fastapi import FastAPI
 
 from rota.admit.admission import Admission
 from rota.admit.artifacts import Artifacts
@@ -34,47 +33,100 @@ from rota.observe.events import Events
 from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.server.housekeeping import run_expiry, run_housekeeping, run_retention
+from rota.server.http_server import HttpServer, http_server, listen
 from rota.server.long_logs import LogKeeper
+from rota.server.starting import Entrance
 from rota.settings import Settings
-from rota.store.database import Database, retrying
+from rota.store.database import Database
 from rota.store.key_file import KeyFile, open_key_file
 from rota.store.log_segments import Segments
 from rota.store.migrations import upgrade
 from rota.store.nodes import ClusterIdentity, read_cluster
 from rota.store.objects import open_objects
+from rota.store.trouble import until_database
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
-from rota.wire import MAX_FRAME_BYTES
 
 log = structlog.get_logger()
 
-START_SECONDS = 60.0
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a node has as soon as it has a database."""
+
+    services: Services
+    hints: HintSender
 
 
-async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = None) -> None:
-    """Serves until SIGTERM or SIGINT."""
-    version = package_version("rota")
+async def run_node(
+    settings: Settings,
+    *,
+    on_schema: Callable[[], Awaitable[None]] | None = None,
+    on_ready: Callable[[], None] | None = None,
+) -> None:
+    """Serves until SIGTERM or SIGINT, first only that it waits for its database. `on_schema`: its schema is there."""
     secret_keys = open_key_file(settings.secrets_key)
-    deadline = asyncio.get_running_loop().time() + START_SECONDS
-    await retrying(lambda: upgrade(settings.database, check_transitions=settings.check_transitions), deadline=deadline)
-    database = Database(settings.database, connections=settings.database_connections)
-    await database.open()
-    async with database.engine() as connection:
-        cluster = await read_cluster(connection)
-    membership = Membership(database, settings, new_holder(secrets.randbits(128)), version)
-    await membership.join()
-    hints = HintSender(cluster.secret)
-    services = await _services(settings, database, cluster, membership, hints, secret_keys)
-    server = _Server(_http_config(build_app(services, version)))
-    listener = _listen(settings)
+    holder = new_holder(secrets.randbits(128))
+
+    async def open_parts() -> _Parts:
+        await upgrade(settings.database, check_transitions=settings.check_transitions)
+        if on_schema is not None:
+            await on_schema()
+        return await _open(settings, holder, secret_keys)
+
+    entrance = Entrance()
+    listener = listen(settings)
+    server = http_server(entrance, settings)
+    stop = _stop_signals()
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+    starting = asyncio.create_task(until_database(open_parts, entrance.wait), name="start")
+    try:
+        done, _ = await asyncio.wait([stop, serving, starting], return_when=asyncio.FIRST_COMPLETED)
+        if starting in done:
+            await _run(starting.result(), entrance, stop=stop, server=server, serving=serving, on_ready=on_ready)
+    finally:
+        starting.cancel()
+        server.should_exit = True
+        await asyncio.gather(starting, return_exceptions=True)
+        await serving
+        listener.close()
+
+
+async def _open(settings: Settings, holder: UUID, secret_keys: KeyFile | None) -> _Parts:
+    database = Database(
+        settings.database, connections=settings.database_connections, keepalive=settings.timings.keepalive
+    )
+    try:
+        async with database.engine() as connection:
+            cluster = await read_cluster(connection)
+        membership = Membership(database, settings, holder, package_version("rota"))
+        await membership.join()
+        hints = HintSender(cluster.secret)
+        return _Parts(await _services(settings, database, cluster, membership, hints, secret_keys), hints)
+    except BaseException:
+        await database.close()
+        raise
+
+
+async def _run(
+    parts: _Parts,
+    entrance: Entrance,
+    *,
+    stop: asyncio.Task[None],
+    server: HttpServer,
+    serving: asyncio.Task[None],
+    on_ready: Callable[[], None] | None,
+) -> None:
+    services, settings = parts.services, parts.services.settings
+    app = build_app(services, package_version("rota"))
+    app.state.metrics.count_connections(server.connections, server.connections.ended)
     # Batches of thousands of rows hold no cycles: the garbage collector runs less often, and never checks the objects
     # of the start.
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
     background = [asyncio.create_task(loop, name=name) for name, loop in _loops(services).items()]
     try:
-        stop = _stop_signals()
-        serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+        entrance.app = app
         log.info("node.serving", url=settings.advertised_url, name=settings.name)
         if on_ready is not None:
             on_ready()
@@ -88,12 +140,11 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
-        await hints.close()
+        await parts.hints.close()
         await services.admission.ids.close()
         with contextlib.suppress(Exception):  # the database may be the reason to stop
-            await membership.leave()
-        await database.close()
-        listener.close()
+            await services.membership.leave()
+        await services.database.close()
 
 
 async def _services(
@@ -181,34 +232,6 @@ def _loops(services: Services) -> dict[str, Coroutine[Any, Any, None]]:
     return loops
 
 
-def _http_config(app: FastAPI) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        loop="none",
-        http="httptools",
-        ws="websockets-sansio",
-        ws_per_message_deflate=False,
-        ws_max_size=MAX_FRAME_BYTES,
-        ws_ping_interval=None,
-        ws_ping_timeout=None,
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=3,
-        server_header=False,
-        proxy_headers=False,
-    )
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to this module, which decides the order of stopping."""
-
-    @contextlib.contextmanager
-    def capture_signals(self):  # type: ignore[no-untyped-def]
-        yield
-
-
 def _stop_signals() -> asyncio.Task[None]:
     event = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -219,9 +242,3 @@ def _stop_signals() -> asyncio.Task[None]:
         await event.wait()
 
     return asyncio.create_task(wait(), name="stop")
-
-
-def _listen(settings: Settings) -> socket.socket:
-    listener = socket.create_server((settings.host, settings.port), backlog=2048, reuse_port=False)
-    listener.setblocking(False)
-    return listener

@@ -20,6 +20,7 @@ from rota.store.database import Connection, connect
 from rota.store.statements import sql
 
 LOCK = 7236000
+OLDEST_POSTGRES = 15
 _FILE_NAME = re.compile(r"^(\d{4})_(pre|post)_(\w+)\.sql$")
 
 
@@ -46,6 +47,15 @@ class SchemaTooNew(RuntimeError):
     """The database was upgraded by newer code than this."""
 
 
+class TooOldPostgres(RuntimeError):
+    """The database's own version is too old."""
+
+
+def check_server_version(major: int) -> None:
+    if major < OLDEST_POSTGRES:
+        raise TooOldPostgres(f"the database is PostgreSQL {major}; {OLDEST_POSTGRES} or newer is needed")
+
+
 def known_migrations() -> list[Migration]:
     migrations = []
     for entry in resources.files("rota.store").joinpath("sql", "migrations").iterdir():
@@ -65,8 +75,12 @@ async def read_version(url: str) -> SchemaVersion:
 
 async def upgrade(url: str, *, check_transitions: bool = False) -> SchemaVersion:
     """Applies the missing migrations. Any number of servers may call it at once."""
-    connection = await connect(url, {"lock_timeout": "2s", "application_name": "rota migrations"})
+    # No limit on the time of a statement: a change of a large table takes long, and so may a server that has the lock.
+    connection = await connect(
+        url, {"lock_timeout": "2s", "application_name": "rota migrations"}, statement_seconds=None
+    )
     try:
+        check_server_version(connection.get_server_version().major)
         await connection.execute("set lock_timeout = 0")
         await connection.execute(sql("schema/lock_schema"), LOCK)
         await connection.execute("set lock_timeout = '2s'")

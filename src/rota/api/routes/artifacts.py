@@ -36,7 +36,8 @@ async def upload_artifact(request: Request) -> Response:
     if fault is not None:
         raise invalid([Fault("/name", "invalid-name", fault)])
     expected = expected_of(request)
-    artifact, fresh = await services.artifacts.upload(caller, body_stream(request), name=name, expected=expected)
+    body = body_stream(request, stall_seconds=services.settings.http.stall_seconds)
+    artifact, fresh = await services.artifacts.upload(caller, body, name=name, expected=expected)
     return answer(_artifact(artifact), 201 if fresh else 200)
 
 

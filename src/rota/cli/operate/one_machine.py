@@ -24,13 +24,15 @@ from typing import TextIO
 
 from rich.console import Console
 from rich.panel import Panel
+from rich.status import Status
 from rich.table import Table
 
 from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
 from rota.client.transport.profile import Profile, profile_path, write_profile
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
 from rota.store.key_file import ensure_key_file
-from rota.store.migrations import upgrade
+from rota.store.migrations import SchemaTooNew, TooOldPostgres, upgrade
+from rota.store.trouble import DatabaseRefused, until_database
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -63,6 +65,10 @@ class UpOptions:
 
 class Trouble(Exception):
     """A start that failed, with the reason in one sentence."""
+
+
+class Stopped(Exception):
+    """A signal to stop came during the start."""
 
 
 class Part:
@@ -142,8 +148,7 @@ def run_up(options: UpOptions) -> int:
                 postgres = EmbeddedPostgres(options.data / "postgres")
                 postgres.start()
             database = options.database or (postgres.url if postgres else "")
-            asyncio.run(upgrade(database))
-            tokens = asyncio.run(ensure_first_tokens(database, options.data))
+            tokens = asyncio.run(_prepare(database, options.data, stopping, status))
             ensure_key_file(options.data / "secrets.key", secrets.token_bytes)
             for part in _parts(options, database, tokens):
                 status.update(f"Starting the {part.name} …")
@@ -154,6 +159,11 @@ def run_up(options: UpOptions) -> int:
         _welcome(console, options, postgres, parts)
         _watch(stopping, postgres, parts)
         return 0
+    except Stopped:
+        return 0
+    except (DatabaseRefused, SchemaTooNew, TooOldPostgres) as error:
+        sys.stderr.write(f"rota: {error}\n")
+        return 4 if isinstance(error, DatabaseRefused) else 1
     except (Trouble, EmbeddedError) as error:
         sys.stderr.write(f"rota: {error}\n")
         return 5
@@ -165,6 +175,29 @@ def run_up(options: UpOptions) -> int:
             postgres.stop()
         console.print("Stopped. All data is kept; `rota up` continues from here.")
         lock.close()
+
+
+async def _prepare(database: str, folder: Path, stopping: int, status: Status) -> FirstTokens:
+    """Brings the schema up to date and makes the first tokens, as soon as there is a database."""
+
+    async def prepare() -> FirstTokens:
+        await upgrade(database)
+        return await ensure_first_tokens(database, folder)
+
+    async def sleep(seconds: float) -> None:
+        if select.select([stopping], [], [], seconds)[0]:
+            raise Stopped
+
+    said = ""
+
+    def say_why(reason: str, _: BaseException) -> None:
+        nonlocal said
+        if reason != said:  # a line, too, for whoever has no terminal
+            status.console.print(f"Waiting: {reason}.")
+            said = reason
+        status.update("Waiting for the database …")
+
+    return await until_database(prepare, say_why, sleep)
 
 
 def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]:

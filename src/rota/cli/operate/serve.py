@@ -9,9 +9,11 @@ from typing import Annotated
 
 import typer
 
+from rota.cli.operate.http_options import http_options
 from rota.cli.operate.settings_options import Database, Objects, database_url, days_setting, setting, size_setting
 from rota.cli.shell import checks
-from rota.settings import Settings, SettingsError, object_options, read_file, timings_from_environment
+from rota.cli.shell.shared_options import takes
+from rota.settings import HttpLimits, Settings, SettingsError, object_options, read_file, timings_from_environment
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,7 +23,9 @@ def add_to(app: typer.Typer) -> None:
     )(serve)
 
 
+@takes("http", http_options)
 def serve(
+    *,
     database: Database = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 7070,
@@ -59,6 +63,7 @@ def serve(
     metrics_private: Annotated[
         bool, typer.Option("--metrics-private", help="Answer /metrics only to operators' tokens.")
     ] = False,
+    http: HttpLimits,
 ) -> None:
     """Run one server node. Any number of them can share a database, and any of them may die."""
     from rota.cli.operate.server_node import run_server  # noqa: PLC0415 - loads the whole server: over a second
@@ -87,6 +92,7 @@ def serve(
         name=name or f"{socket.gethostname()}-{port}",
         timings=timings_from_environment(),
         check_transitions=os.environ.get("ROTA_CHECK_TRANSITIONS") == "1",
+        http=http,
         secrets_key=str(secrets_key) if secrets_key else os.environ.get("ROTA_SECRETS_KEY_FILE", ""),
     )
     raise typer.Exit(run_server(settings, tokens))

@@ -9,11 +9,12 @@ import uvloop
 
 from rota.admit.first_tokens import ensure_first_tokens, has_tokens
 from rota.cli.operate.own_process import announce_ready, configure_logging, leave_no_dump, say
+from rota.server.http_server import CantListen
 from rota.server.node import run_node
 from rota.settings import Settings, SettingsError
-from rota.store.database import CONNECTION_LOST
 from rota.store.key_file import open_key_file
-from rota.store.migrations import SchemaTooNew, upgrade
+from rota.store.migrations import SchemaTooNew, TooOldPostgres
+from rota.store.trouble import DatabaseRefused
 
 
 def run_server(settings: Settings, tokens: Path) -> int:
@@ -27,23 +28,22 @@ def run_server(settings: Settings, tokens: Path) -> int:
         uvloop.run(_serve(settings, tokens.absolute()))
     except SettingsError as error:
         return say(str(error), 2)
-    except SchemaTooNew as error:
+    except (SchemaTooNew, TooOldPostgres) as error:
         return say(str(error), 1)
-    except OSError as error:
-        return say(
-            f"can't listen on {settings.host}:{settings.port} or reach the database: {error.strerror or error}",
-            5,
-        )
-    except CONNECTION_LOST as error:
-        return say(f"the database can't be used: {error}", 5)
+    except DatabaseRefused as error:
+        return say(str(error), 4)
+    except CantListen as error:
+        return say(str(error), 5)
     return 0
 
 
 async def _serve(settings: Settings, tokens: Path) -> None:
-    await upgrade(settings.database, check_transitions=settings.check_transitions)
-    if not await has_tokens(settings.database):
+    async def make_first_tokens() -> None:
+        if await has_tokens(settings.database):
+            return
         await ensure_first_tokens(settings.database, tokens)
         sys.stderr.write(
             f"rota: this is the first start on this database; the tokens of administrator and workers are in {tokens}\n"
         )
-    await run_node(settings, on_ready=announce_ready)
+
+    await run_node(settings, on_schema=make_first_tokens, on_ready=announce_ready)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
 from rota.cli.shell.checks import wrong
-from rota.model.units import bytes_of
+from rota.model.units import bytes_of, milliseconds_of
 from rota.settings import SettingsError, choose, read_file
 
 Database = Annotated[
@@ -46,6 +47,25 @@ def size_setting(name: str, flag: str | None, default: str) -> int:
     return amount
 
 
+def count_setting(name: str, flag: str | None, default: str, *, most: int) -> int:
+    text = setting(name, flag, default)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+        raise wrong(f"--{name.replace('_', '-')}", f"{text[:40]!r} is not a number from 1 to {most}")
+    return int(text)
+
+
+def seconds_setting(name: str, flag: str | None, default: str) -> float:
+    option = f"--{name.replace('_', '-')}"
+    text = setting(name, flag, default)
+    try:
+        seconds = milliseconds_of(text) / 1000
+    except ValueError as error:
+        raise wrong(option, str(error)) from None
+    if not 0.1 <= seconds <= 3600:
+        raise wrong(option, f"{text[:40]!r} is not from 100ms to 1h")
+    return seconds
+
+
 def days_setting(name: str, flag: str | None, default: str) -> int:
     text = setting(name, flag, default)
     if not text.isascii() or not text.isdigit() or int(text) > 36_500:
@@ -59,4 +79,17 @@ def database_url(given: str | None) -> str:
         raise wrong("--database", "give --database or ROTA_DATABASE (or use `rota up`, which brings its own)")
     if not url.startswith(("postgresql://", "postgres://")):
         raise wrong("--database", "it must begin with postgresql://")
+    fault = _port_fault(url)
+    if fault is not None:
+        raise wrong("--database", fault)
     return url
+
+
+def _port_fault(url: str) -> str | None:
+    """PostgreSQL's client would fail on a port that is no number without naming it."""
+    hosts = urlsplit(url).netloc.rpartition("@")[2]
+    for host in hosts.split(","):
+        port = host.rpartition("]")[2].partition(":")[2]
+        if port and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+            return f"{port[:40]!r} is not a port from 1 to 65535"
+    return None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rota.cli.operate.node_options import Imports, node_options
-from rota.cli.operate.settings_options import Database, Objects, setting
+from rota.cli.operate.settings_options import Database, Objects, database_url, setting
 from rota.cli.shell import checks
 from rota.cli.shell.shared_options import takes
 
@@ -44,7 +44,7 @@ def up(
         imports=tuple(imports or ()),
         capacity=capacity,
         **node,
-        database=database or os.environ.get("ROTA_DATABASE"),
+        database=database_url(database) if database or os.environ.get("ROTA_DATABASE") else None,
         objects=setting("objects", objects, str(folder.absolute() / "objects")),
     )
     raise typer.Exit(run_up(options))

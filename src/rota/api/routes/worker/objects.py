@@ -84,7 +84,7 @@ async def store_object(request: Request, task: str, attempt: str, purpose: str) 
         raise invalid([Fault("/name", "invalid-path", fault)])
     stored = await running.services.artifacts.store(
         running.holder,
-        body_stream(request),
+        body_stream(request, stall_seconds=running.services.settings.http.stall_seconds),
         task=running.task,
         attempt=running.number,
         purpose=chosen,

@@ -362,6 +362,8 @@ begin
     if not exists (select from pg_roles where rolname = 'rota_tenant') then
         create role rota_tenant nologin;
     end if;
+exception when duplicate_object or unique_violation then
+    null; -- another database of this server, which has the same roles, was prepared at the same moment
 end $$;
 
 create function current_tenant() returns integer language sql stable parallel safe as $$
