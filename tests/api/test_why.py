@@ -251,6 +251,23 @@ def test_others_see_how_full_it_is_and_their_own_share(led: Served) -> None:
     assert problem(led.send("GET", "/v1/pools/default/load", token=led.tokens["worker"])).status == 403
 
 
+def test_the_demand_names_nodes_for_what_no_node_could_hold_and_none_for_what_nobody_gave_a_time(led: Served) -> None:
+    def demand() -> dict[str, Any]:
+        load = led.send("GET", "/v1/pools/default/load", token=led.tokens["operator"]).json()
+        return dict(load["demand"])
+
+    plain = [led.submit(cpu=1, memory="10M") for _ in range(20)]
+    large = led.submit(cpu=64, memory="1G", unplaceable="wait")
+    until(lambda: bool(demand()["missing"]) and demand()["looked_at"] >= 21)
+    found = demand()
+    (missing,) = found["missing"]
+    assert (missing["nodes"], missing["tasks"], missing["require"]) == (1, 1, {})
+    assert (missing["capacity"]["cpu"], missing["capacity"]["memory_bytes"]) == (64, 10**9)
+    assert (found["late"], found["idle"], found["unplaceable"][0]["asks"]["cpu"]) == (0, [], 64)
+    for task in (*plain, large):
+        led.send("POST", f"/v1/tasks/{task}/cancel")
+
+
 def test_the_demand_signal_is_measured(led: Served) -> None:
     text = metrics(led)
     assert b'rota_pool_utilisation{pool="default",resource="cpu"} 1.0' in text

@@ -102,6 +102,7 @@ class Artifacts:
         new = await self._write(holder, chunks, name, expected)
         loose: list[str] = []
         async with self._finishing(new) as connection:
+            await rows.lock_attempt_objects(connection, task)
             if purpose is Purpose.OUTPUT:
                 _, fresh = await rows.keep(connection, replace(new, name=name.rpartition("/")[2]))
                 loose += [] if fresh else [new.object_key]

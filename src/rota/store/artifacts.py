@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import itemgetter
 
 import asyncpg
 
@@ -17,7 +18,6 @@ from rota.model.artifact import prefix_range
 from rota.store.database import AnyConnection
 from rota.store.statements import columns, sql
 
-_STORAGE_LOCK = 7236004
 _TASK_LOCK = 7236005
 _IN_USE_SECONDS = 3600
 
@@ -122,7 +122,7 @@ async def announce(connection: AnyConnection, object_key: str, *, within: timede
 
 async def keep(connection: AnyConnection, new: NewObject) -> tuple[ArtifactRow, bool]:
     """Inserts the artifact in the caller's transaction. False: the tenant has these bytes; the object stays loose."""
-    await _check_storage(connection, new)
+    await _check_storage(connection, new, artifact=True)
     row = await connection.fetchrow(
         sql("artifacts/keep_artifact"),
         new.tenant,
@@ -141,14 +141,17 @@ async def keep(connection: AnyConnection, new: NewObject) -> tuple[ArtifactRow, 
     return kept, False
 
 
-async def _check_storage(connection: AnyConnection, new: NewObject) -> None:
-    """Serialises the uploads of a tenant with a limit, so that together they can't exceed it."""
+async def _check_storage(connection: AnyConnection, new: NewObject, *, artifact: bool) -> None:
+    """Serialises the uploads of a tenant with a limit, so that together they can't exceed it.
+
+    An artifact that the tenant has is stored once; objects of attempts are stored each.
+    """
     if new.storage_bytes is None:
         return
-    await connection.execute(sql("artifacts/lock_storage"), _STORAGE_LOCK, new.tenant)
-    used = await storage_used(connection, new.tenant)
-    known = await connection.fetchval(sql("artifacts/has_artifact"), new.tenant, new.sha256)
-    if known is None and used + new.size_bytes > new.storage_bytes:
+    used: int = await connection.fetchval(sql("artifacts/lock_storage_used"), new.tenant)
+    if used + new.size_bytes <= new.storage_bytes:
+        return
+    if not artifact or await connection.fetchval(sql("artifacts/has_artifact"), new.tenant, new.sha256) is None:
         raise StorageFull(used)
 
 
@@ -194,17 +197,24 @@ async def named_artifact(connection: AnyConnection, *, task: int, tenant: int, d
     return None if row is None else ArtifactRow(*row)
 
 
+async def lock_attempt_objects(connection: AnyConnection, task: int) -> None:
+    """The first statement of a transaction that stores an object of an attempt, before it locks the tenant's storage.
+
+    A repeated store may overtake the first one: each must see the object that it replaces.
+    """
+    await connection.execute(sql("artifacts/lock_attempt_objects"), _TASK_LOCK, task)
+
+
 async def keep_for_attempt(
     connection: AnyConnection, new: NewObject, *, task: int, attempt: int, purpose: str, artifact: bool
 ) -> tuple[AttemptObject, str | None]:
     """Records an object of an attempt, in the caller's transaction. Returns also the key of the object it replaces.
 
-    The replaced object becomes loose. `artifact`: `keep` has made the bytes an artifact in the same transaction.
+    `lock_attempt_objects` comes first. The replaced object becomes loose. `artifact`: `keep` has made the bytes an
+    artifact in the same transaction.
     """
-    # A repeated store may overtake the first one: each must see the object that it replaces.
-    await connection.execute(sql("artifacts/lock_attempt_objects"), _TASK_LOCK, task)
     if not artifact:
-        await _check_storage(connection, new)
+        await _check_storage(connection, new, artifact=False)
         await take_up(connection, new.object_key)
     row = await connection.fetchrow(
         sql("artifacts/keep_attempt_object"),
@@ -283,7 +293,7 @@ async def expire_artifacts(connection: AnyConnection, *, at_most: int) -> int:
     async with connection.transaction():
         due: list[asyncpg.Record] = await connection.fetch(sql("artifacts/expired_artifacts"), at_most)
         gone = 0
-        for row in due:
+        for row in sorted(due, key=itemgetter("tenant")):  # as the tenants' storage is locked elsewhere
             if await _user_of(connection, row["tenant"], row["sha256"]) is None:
                 await connection.execute(sql("artifacts/remove_artifact"), row["tenant"], row["sha256"])
                 gone += 1

@@ -1,3 +1,1 @@
-select coalesce((select sum(size_bytes) from artifacts where tenant = $1), 0)
-+ coalesce((select sum(size_bytes) from attempt_objects
-    where tenant = $1 and object_key is not null), 0)
+select coalesce((select storage_counts.bytes from storage_counts where storage_counts.tenant = $1), 0)
