@@ -70,7 +70,7 @@ class Settings:
     roles: tuple[str, ...] = ("api", "leader")
     database_connections: int = 10
     ready_limit: int = 8_000  # ready tasks in a leader's memory
-    log_limit_bytes: int = 1024 * 1024  # output kept per attempt
+    log_limit_bytes: int = 1024 * 1024  # output kept of an attempt whose task asks for nothing
     log_inline_bytes: int = 256 * 1024  # output per attempt kept in the database; more is moved to `objects`
     result_limit_bytes: int = 256 * 1024
     body_limit_bytes: int = 32 * 1024 * 1024

@@ -218,6 +218,7 @@ class ProgressBatch(Frame, frozen=True):
 
 class LogStored(Frame, frozen=True):
     number: int
+    full: list[tuple[int, int]] = []  # attempts of which only the tail is taken from now on
 
 
 ToAgent = Welcome | Registered | Start | Stop | Recall | Settled | Alive | Drain | Caps | Reload | LogStored

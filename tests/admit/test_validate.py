@@ -323,3 +323,25 @@ def test_equal_requests_of_a_batch_share_their_meaning_and_keep_their_arguments(
     drafts = draft_batch(batch, FACTS, key=None, single=False)
     assert len({id(draft.template) for draft in drafts}) == 1
     assert [msgspec.json.decode(draft.spec) for draft in drafts] == [{"function": "m:f", "args": [n]} for n in range(3)]
+
+
+def test_a_log_limit_is_the_tasks_own_within_the_plan_and_what_the_server_can_store() -> None:
+    def judged(facts: Facts, **asked: object) -> tuple[object, list[str]]:
+        validator = Validator(facts)
+        template = validator.template(TaskRequest(**{"command": ["x"], **asked}), "")  # type: ignore[arg-type]
+        spec = {} if template is None else msgspec.json.decode(template.spec_head + "}")
+        return spec.get("log_limit"), [f"{fault.pointer}: {fault.detail}" for fault in validator.faults]
+
+    assert judged(FACTS) == (None, [])
+    assert judged(FACTS, log_limit="10Mi") == (10 * 2**20, [])
+    limited = replace(FACTS, plan=replace(PLAN, log_limit_bytes=2**20))
+    assert judged(limited) == (None, []), "as much as the server keeps by itself"
+    assert judged(replace(limited, log_limit_bytes=2**21)) == (2**20, []), "the plan bounds the server's default too"
+    too_much = "/log_limit: 2097152 bytes are more than the 1048576 that plan p keeps of an attempt's output"
+    assert judged(limited, log_limit="2Mi") == (None, [too_much])
+    no_store = replace(FACTS, most_log_bytes=2**25)
+    (why,) = judged(no_store, log_limit="1Gi")[1]
+    assert "need an object store" in why
+    assert judged(no_store, log_limit="16Mi") == (2**24, [])
+    for wrong in (0, 100, "2Ti", "much", -5):
+        assert faults(command=["x"], log_limit=wrong) == [("/log_limit", "out-of-range")]

@@ -375,18 +375,60 @@ def test_wait_exits_6_when_the_time_is_up(server: StubServer, rota: Rota) -> Non
 
 
 def test_logs_are_the_tasks_bytes(server: StubServer, rota: Rota) -> None:
-    server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"a\x1b[31mb\n", content_type="text/plain"))
+    head, tail = chunk(b"a\x1b[31mb", offset=0), chunk(b"end\n", seq=1, offset=1240)
+    server.on("GET", "/v1/tasks/7/log", Stream((head, tail)))
     cut = [{"number": 1}, {"number": 2, "log_bytes": 1 << 20, "log_dropped_bytes": 1234}]
     server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": cut})
-    assert "up to the limit of 1.05M per attempt; 1,234 more bytes were dropped" in rota("logs", "7").err
+    shown = "a\x1b[31mb\n[rota: 1,233 bytes of stdout are left out here]\nend\n"
+    ran = rota("logs", "7")
+    assert ran.out == shown
+    assert "the beginning and the end of the output are kept, 1.05M; 1,234 bytes are left out" in ran.err
     assert rota("logs", "7", "--attempt", "1").err == ""
-    assert json.loads(rota("logs", "7", "-o", "json").out)["dropped_bytes"] == 1234
-    assert rota("logs", "7", "--attempt", "2", "--stderr").out == "a\x1b[31mb\n"
-    assert server.received[-2].query == {"attempt": "2", "stream": "stderr"}
+    assert json.loads(rota("logs", "7", "-o", "json").out) == {
+        "id": 7,
+        "attempt": None,
+        "stream": None,
+        "log": shown,
+        "dropped_bytes": 1234,
+        "left_out": [{"stream": "stdout", "offset": 7, "bytes": 1233}],
+    }
+    assert rota("logs", "7", "--attempt", "2", "--stdout").out == shown
+    assert server.received[-2].query == {"attempt": "2", "stream": "stdout", "lines": "true", "limit": "50"}
+    server.on("GET", "/v1/tasks/7/log", Stream((head, tail, end())))
+    followed = rota("logs", "-f", "7", "-o", "json").out.splitlines()
+    assert json.loads(followed[1])["left_out_bytes"] == 1233
+
+
+def test_logs_of_a_graph_come_below_headings_or_behind_prefixes_and_in_pages(server: StubServer, rota: Rota) -> None:
+    of = [{"task": 8 + index, "name": f"work[{index}]", "index": index} for index in range(3)]
+    page = (
+        chunk(b"one\ntwo", **of[0]),
+        chunk(b"err\n", seq=1, stream="stderr", **of[0]),
+        chunk(b"three\n", **of[1]),
+        {"next": "further"},
+    )
+    server.on("GET", "/v1/tasks/7/log", Stream(page), Stream((chunk(b"four", **of[2]), {"next": None})))
+    ran = rota("logs", "7", "--limit", "2")
+    assert ran.out == "==> 8 work[0] <==\none\ntwoerr\n==> 9 work[1] <==\nthree\n"
+    assert "rota logs 7 --cursor further, or --all" in ran.err
+    assert rota("logs", "7", "--cursor", "further").out == "==> 10 work[2] <==\nfour\n"
+    assert server.received[-1].query["cursor"] == "further"
+    server.on("GET", "/v1/tasks/7/log", Stream(page), Stream((chunk(b"four", **of[2]), {"next": None})))
+    first, second = map(json.loads, rota("logs", "7", "--all", "-o", "json").out.splitlines())
+    assert [(one["id"], one["index"], one["log"]) for one in first["tasks"]] == [
+        (8, 0, "one\ntwoerr\n"),
+        (9, 1, "three\n"),
+    ]
+    assert (second["tasks"][0]["log"], first["next"], second["next"]) == ("four", "further", None)
+    live = (*page[:3], end() | {"task": 8}, chunk(b" and a half\n", seq=1, **of[1]), end() | {"task": 9})
+    server.on("GET", "/v1/tasks/7/log", Stream((*live, {"end": True, "graph": 7, "state": "done"})))
+    assert sorted(rota("logs", "-f", "7").out.splitlines()) == [
+        "8 work[0] | err", "8 work[0] | one", "8 work[0] | two", "9 work[1] |  and a half", "9 work[1] | three",
+    ]  # fmt: skip
 
 
 def test_logs_of_an_attempt_there_never_was_are_not_an_empty_log(server: StubServer, rota: Rota) -> None:
-    server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"", content_type="text/plain"))
+    server.on("GET", "/v1/tasks/7/log", Stream(()))
     server.on_document("GET", "/v1/tasks/7", task_document(7, "done", attempt=1))
     server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": [{"number": 1}]})
     ran = rota("logs", "7", "--attempt", "2")

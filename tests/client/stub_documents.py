@@ -62,8 +62,9 @@ def ended(task_id: int, state: str = "done", **fields: Any) -> dict[str, Any]:
     return {"id": task_id, "state": state, "result": None, "failure": None, "exit_code": 0, **fields}
 
 
-def chunk(data: bytes, *, seq: int = 0, stream: str = "stdout", attempt: int = 1) -> dict[str, Any]:
-    return {"attempt": attempt, "seq": seq, "stream": stream, "data_base64": base64.b64encode(data).decode()}
+def chunk(data: bytes, *, seq: int = 0, stream: str = "stdout", attempt: int = 1, **more: Any) -> dict[str, Any]:
+    text = base64.b64encode(data).decode()
+    return {"attempt": attempt, "seq": seq, "stream": stream, "data_base64": text, **more}
 
 
 def end(state: str = "done", exit_code: int | None = 0) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 
 from rota import wire
-from rota.model.attempt import Outcome
+from rota.model.attempt import TAIL_SEQ, Outcome
 from rota.model.resources import Resources
 from rota.model.task import Kind
 
@@ -43,6 +43,7 @@ class StubServer:
     settle: bool = True  # acknowledge results
     acknowledge: bool = True  # acknowledge heartbeats
     store_logs: bool = True
+    full: list[tuple[int, int]] = field(default_factory=list)  # attempts of which it takes only the end
     expected: list[tuple[int, int]] = field(default_factory=list)
     has_leader: bool = True
     refusal: str | None = None  # its answer to agents that ask for the leader
@@ -114,11 +115,32 @@ class StubServer:
 
     def output(self, task: int, attempt: int = 1) -> bytes:
         """All output known of an attempt, in order, checked to be without gaps."""
+        chunks = self.kept(task, attempt)
+        numbers = [chunk.seq for chunk in chunks if chunk.seq < TAIL_SEQ]
+        assert numbers == list(range(len(numbers)))
+        return b"".join(chunk.data for chunk in chunks)
+
+    def kept(self, task: int, attempt: int = 1) -> list[wire.LogChunk]:
+        """The chunks that a server has: those that newer ones replaced are deleted."""
         inline = [chunk for result in self.results_of(task, attempt)[:1] for chunk in result.log]
         sent = [chunk for chunk in self.chunks if (chunk.task, chunk.attempt) == (task, attempt)]
-        by_seq = {chunk.seq: chunk for chunk in [*sent, *inline]}
-        assert sorted(by_seq) == list(range(len(by_seq)))
-        return b"".join(by_seq[seq].data for seq in sorted(by_seq))
+        by_seq: dict[int, wire.LogChunk] = {}
+        for chunk in [*sent, *inline]:
+            by_seq[chunk.seq] = chunk
+            for stream, first, before in map(msgspec.structs.astuple, chunk.replaced):
+                for seq in [seq for seq, one in by_seq.items() if one.stream == stream and first <= seq < before]:
+                    del by_seq[seq]
+        return [by_seq[seq] for seq in sorted(by_seq)]
+
+    def shown(self, task: int, stream: int) -> bytes:
+        """What a reader sees of one stream: `<N>` stands for N bytes that are left out."""
+        text, end = b"", 0
+        for chunk in self.kept(task):
+            if chunk.stream == stream:
+                text += b"<%d>" % (chunk.offset - end) if chunk.offset > end else b""
+                text += chunk.data
+                end = chunk.offset + len(chunk.data)
+        return text
 
     async def drop(self, code: int = 1011) -> None:
         """Closes the control connection; the agent comes back by itself."""
@@ -206,7 +228,7 @@ class StubServer:
             elif self.store_logs:
                 assert isinstance(batch, wire.LogBatch)
                 self.chunks += batch.chunks
-                await connection.send(wire.encode(wire.LogStored(number=batch.number)))
+                await connection.send(wire.encode(wire.LogStored(number=batch.number, full=self.full)))
             async with self._changed:
                 self._changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""Output on its way to the server: streamed, bounded, a prefix, and never delaying a result."""
+"""Output on its way to the server: streamed, bounded, its beginning and its end, and never delaying a result."""
 
 from __future__ import annotations
 
@@ -21,17 +21,53 @@ async def test_output_of_a_running_task_is_streamed(agent: StartAgent, server: S
     assert result.log_bytes == 8
 
 
-async def test_more_output_than_the_limit_is_kept_as_an_exact_prefix_and_counted(
+async def test_of_more_output_than_the_limit_the_beginning_and_the_end_of_each_stream_are_kept(
     agent: StartAgent, server: StubServer
 ) -> None:
     server.log_limit_bytes = 300_000
     async with agent():
-        await server.start(shell(1, "seq 1 2000000"))
+        await server.start(shell(1, "seq 1 2000000; echo END-ERR >&2"))
         result = await server.result(1)
     whole = b"".join(b"%d\n" % number for number in range(1, 2_000_001))
     assert result.outcome is Outcome.OK
-    assert server.output(1) == whole[:300_000]
-    assert (result.log_bytes, result.log_dropped_bytes) == (300_000, len(whole) - 300_000)
+    assert server.shown(1, stream=2) == b"END-ERR\n"
+    head, left_out, tail = re.split(rb"<(\d+)>", server.shown(1, stream=1))
+    assert whole.startswith(head)
+    assert whole.endswith(tail)
+    assert len(head) > 100_000
+    assert len(tail) > 100_000
+    assert len(head) + int(left_out) + len(tail) == len(whole)
+    assert len(head) + len(tail) + 8 == result.log_bytes <= 300_000
+    assert result.log_dropped_bytes == int(left_out)
+    assert server.kept(1)[-1].data == b"END-ERR\n"  # in the order in which it was written
+
+
+async def test_output_goes_on_arriving_after_the_limit_and_newer_pieces_replace_older_ones(
+    agent: StartAgent, server: StubServer
+) -> None:
+    server.log_limit_bytes = 100_000
+    async with agent():
+        await server.start(shell(1, "seq 1 200000; echo first; sleep 2; while :; do seq 1 20000; sleep 0.1; done"))
+        await server.until(lambda: any(b"\nfirst\n" in chunk.data for chunk in server.chunks))
+        await server.until(lambda: any(chunk.replaced for chunk in server.chunks))
+        for _ in range(3):
+            count = len(server.chunks)
+            await server.until(lambda count=count: len(server.chunks) > count)
+            assert sum(len(chunk.data) for chunk in server.kept(1)) <= 100_000
+        await server.stop(1)
+        result = await server.result(1)
+    assert sum(len(chunk.data) for chunk in server.kept(1)) == result.log_bytes <= 100_000
+
+
+async def test_a_server_may_say_that_only_the_end_is_taken_from_now_on(agent: StartAgent, server: StubServer) -> None:
+    server.log_limit_bytes = 100_000_000
+    server.full = [(1, 1)]
+    async with agent():
+        await server.start(shell(1, "seq 1 10000; sleep 0.5; seq 1 2000000; echo last"))
+        result = await server.result(1)
+    assert server.output(1).startswith(b"1\n2\n3\n")
+    assert server.output(1).endswith(b"\n2000000\nlast\n")
+    assert result.log_bytes < 3_000_000 < result.log_dropped_bytes
 
 
 async def test_a_gigabyte_of_output_neither_blocks_nor_grows_memory(agent: StartAgent, server: StubServer) -> None:
@@ -100,7 +136,7 @@ async def test_output_that_nobody_takes_goes_to_the_disk_and_is_sent_when_somebo
     assert list((tmp_path / "data/output").iterdir()) == []
 
 
-async def test_output_beyond_the_disks_share_is_lost_and_says_so_and_neighbours_keep_their_lines(
+async def test_of_output_beyond_the_disks_share_only_the_end_is_kept_and_neighbours_keep_their_lines(
     agent: StartAgent, server: StubServer
 ) -> None:
     server.store_logs = False
@@ -111,11 +147,12 @@ async def test_output_beyond_the_disks_share_is_lost_and_says_so_and_neighbours_
         await take_logs_again(server)
         await server.until(lambda: len(server.output(1)) == result.log_bytes)
     whole = b"".join(b"%d\n" % number for number in range(1, 2_000_001)) + b"last\n"
-    said = re.search(rb"\n\[rota: (\d+) bytes of output were lost here: no server took them\]\n", server.output(1))
-    assert said is not None
-    assert result.log_dropped_bytes == int(said[1])
-    assert whole.startswith(server.output(1)[: said.start()])
-    assert result.log_bytes - len(said[0]) + result.log_dropped_bytes == len(whole)
+    head, left_out, tail = re.split(rb"<(\d+)>", server.shown(1, stream=1))
+    assert whole.startswith(head)
+    assert whole.endswith(tail)
+    assert len(tail) > 1_000_000
+    assert (result.log_bytes, result.log_dropped_bytes) == (len(head) + len(tail), int(left_out))
+    assert result.log_bytes + result.log_dropped_bytes == len(whole)
     assert (neighbour.log_dropped_bytes, server.output(2)) == (0, b"small\n")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rota.admit.artifacts import Artifacts
-from rota.model.attempt import LogChunk, Outcome
+from rota.model.attempt import TAIL_SEQ, LogChunk, Outcome, Replaced
 from rota.model.catalogue import Retention
 from rota.model.errors import Problem
 from rota.server.housekeeping import retain, retain_segments
@@ -28,6 +28,7 @@ from tests.harness.s3 import moto_server
 from tests.store.rows import Rows, add_tenant
 
 LONG_BYTES = 1000
+MIB = 1024 * 1024
 PIECES = [b"one\ntw", b"o\nthree\n", b"", b"fo", b"ur\nfive\nsi", b"x"]
 
 
@@ -314,3 +315,65 @@ async def test_chunks_alone_are_stored_as_before(rows: Rows) -> None:
     await store_chunks(rows.connection, [LogChunk(task, 1, 0, 1, b"x"), LogChunk(task, 1, 0, 1, b"y")])
     assert await Stored(rows, None, task).read() == b"x"
     assert await Stored(rows, None, task).read(since=datetime.now(UTC) + timedelta(hours=1)) == b""
+
+
+async def test_the_end_of_long_output_replaces_chunks_and_moves_when_it_is_complete(
+    rows: Rows, folder: ObjectStore
+) -> None:
+    fence = await rows.lead()
+    log = Stored(rows, folder, await rows.running(fence))
+    counter = LogCounter(LONG_BYTES)
+    head = LogChunk(log.task, 1, 0, 1, b"h" * 2000, 0)
+    first = [LogChunk(log.task, 1, TAIL_SEQ + n, 1 + n % 2, b"%d" % n * 100, 2000 + n * 100) for n in range(6)]
+    await counter.store(rows.connection, [head, *first])
+    gone = (Replaced(1, TAIL_SEQ, TAIL_SEQ + 3), Replaced(2, TAIL_SEQ + 1, TAIL_SEQ + 2))
+    last = LogChunk(log.task, 1, TAIL_SEQ + 6, 1, b"end", 9000, gone)
+    await counter.store(rows.connection, [last])
+    left = [0, *(TAIL_SEQ + n for n in (3, 4, 5, 6))]
+    assert await log.places() == ([], left)
+    await counter.store(rows.connection, [last])  # sent again
+    await log.move()
+    assert await log.places() == ([], left), "too little for a segment while it runs"
+    kept = 2000 + 3 * 100 + 3
+    await settle(rows.connection, fence, [rows.ended(log.task, Outcome.OK, log_bytes=kept, log_dropped_bytes=6697)])
+    whole = await log.read()
+    await log.move()
+    assert await log.places() == ([(0, 0), (TAIL_SEQ + 3, TAIL_SEQ + 6)], [])
+    assert await log.read() == whole == b"h" * 2000 + b"3" * 100 + b"4" * 100 + b"5" * 100 + b"end"
+    assert (await log.tail(1)).after == -1
+    query = LogQuery(log.task, 1)
+    async with rows.database.tenant(rows.tenant) as connection:
+        found = await find_chunks(connection, query, after=0, limit=10)
+    page = await fetch(Segments(folder), query, found, after=0)
+    assert [chunk.offset for chunk in page.chunks] == [2300, 2400, 2500, 9000]
+    assert await rows.connection.fetchval("select count(*) from long_logs where task = $1", log.task) == 0
+
+
+async def test_an_end_that_is_not_complete_stays_in_rows(rows: Rows, folder: ObjectStore) -> None:
+    fence = await rows.lead()
+    log = Stored(rows, folder, await rows.running(fence))
+    chunks = [LogChunk(log.task, 1, 0, 1, b"h" * 2000, 0), LogChunk(log.task, 1, TAIL_SEQ + 9, 1, b"end", 9000)]
+    await LogCounter(LONG_BYTES).store(rows.connection, chunks)
+    await settle(rows.connection, fence, [rows.ended(log.task, Outcome.OK, log_bytes=2100)])
+    await log.move()
+    assert await log.places() == ([(0, 0)], [TAIL_SEQ + 9])
+    await store_chunks(rows.connection, [LogChunk(log.task, 1, TAIL_SEQ + 8, 1, b"x" * 97, 8903)])
+    await log.move()
+    assert await log.places() == ([(0, 0), (TAIL_SEQ + 8, TAIL_SEQ + 9)], [])
+
+
+async def test_an_attempt_that_writes_much_is_moved_at_once_and_stays_in_rows_without_a_store(
+    rows: Rows, folder: ObjectStore
+) -> None:
+    fence = await rows.lead()
+    for objects, left, segments in ((folder, 2 * MIB, 2), (None, 10 * MIB, 0)):
+        log = Stored(rows, objects, await rows.running(fence))
+        counter = LogCounter(LONG_BYTES)
+        crowded = [
+            await counter.store(rows.connection, [LogChunk(log.task, 1, seq, 1, b"x" * MIB, seq * MIB)])
+            for seq in range(10)
+        ]
+        assert [seq for seq, some in enumerate(crowded) if some] == [7]
+        assert crowded[7] == {(log.task, 1)}
+        assert await log.keeper.move_now((log.task, 1)) == left
+        assert len((await log.places())[0]) == segments

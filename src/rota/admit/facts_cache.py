@@ -16,6 +16,7 @@ import structlog
 from rota.admit.judge.facts import Facts, PoolFacts
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Problem, unavailable
+from rota.model.request.needs import DEFAULT_LOG_BYTES
 from rota.model.tenant import Caller
 from rota.store import catalogue
 from rota.store.database import AnyConnection, Database
@@ -33,8 +34,12 @@ FRESH_SECONDS = 0.1  # the shortest time between two reads, however many request
 
 
 class FactsCache:
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, *, log_limit_bytes: int = DEFAULT_LOG_BYTES, most_log_bytes: int | None = None
+    ) -> None:
         self._database = database
+        self._log_limit_bytes = log_limit_bytes
+        self._most_log_bytes = most_log_bytes
         self._anchor: tuple[float, datetime] | None = None
         self._read_at = 0.0
         self._rereading = asyncio.Lock()
@@ -65,6 +70,8 @@ class FactsCache:
             caller.trusted,
             typical_us,
             tenant=caller.tenant,
+            log_limit_bytes=self._log_limit_bytes,
+            most_log_bytes=self._most_log_bytes,
         )
 
     async def reread(self) -> bool:

@@ -28,6 +28,7 @@ from rota.store.database import AnyConnection, Database
 from rota.store.expiry import Expired
 from rota.store.key_file import KeyFile
 from rota.store.log_segments import Segments
+from rota.store.logs import Attempt
 from rota.store.nodes import ClusterIdentity
 from rota.store.pausing import Resumed
 from rota.timetable.runs import Runs
@@ -56,6 +57,7 @@ class Services:
     events: Events
     notifier: Notifier
     segments: Segments
+    move_log: Callable[[Attempt], Awaitable[int]]  # to the object store now; returns how much stays in the database
 
 
 def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelled) -> None:

@@ -53,6 +53,7 @@ class TaskOptions(TypedDict, total=False):
     isolation: str | None  # "none", "sandbox" or "container"
     network: bool | None  # a sandboxed task may use the node's network
     processes: int | None
+    log_limit: int | str | None  # output kept of each attempt: "10Mi"
     mounts: Sequence[str] | None  # folders that the node's operator offers, by name
     pool: str | None
     unplaceable: str | None  # "wait": accept it although it fits on no present node

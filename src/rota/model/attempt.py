@@ -12,6 +12,8 @@ from rota.model.task import Labelled
 MOST_INPUT_BYTES = 32 * 1024  # of one result; a larger one is fetched by the task that needs it
 MOST_INPUT_BYTES_A_TASK = 512 * 1024  # of all results: they travel in the start frame and the environment
 
+TAIL_SEQ = 2**30  # chunks from this number on are the end of long output: newer ones replace older ones
+
 _NOT_A_NAME = re.compile("[^A-Z0-9]")
 
 
@@ -30,14 +32,24 @@ class Outcome(Labelled):
     RETRY = 12  # the function asked to be tried again later; uses up an attempt
 
 
+class Replaced(msgspec.Struct, frozen=True, array_like=True):
+    """Chunks of one stream, from `first` to the one before `before`, that newer ones have replaced."""
+
+    stream: int
+    first: int
+    before: int
+
+
 class LogChunk(msgspec.Struct, frozen=True, array_like=True):
-    """A piece of output. `seq` counts 0, 1, 2, … per attempt over both streams, without gaps."""
+    """A piece of output. `seq` counts 0, 1, 2, … per attempt over both streams, without gaps, up to `TAIL_SEQ`."""
 
     task: int
     attempt: int
     seq: int
     stream: int  # 1 stdout, 2 stderr
     data: bytes
+    offset: int = -1  # how many bytes of its stream came before; -1: unknown, from an older agent
+    replaced: tuple[Replaced, ...] = ()  # chunks to delete once this one is stored
 
 
 class Input(msgspec.Struct, frozen=True, array_like=True):

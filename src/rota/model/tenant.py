@@ -54,6 +54,7 @@ class Plan:
     storage_bytes: int | None = None  # artifacts and objects of attempts
     urgent_percent: int = 50  # the part of a pool that its urgent lane may hold while other tenants wait
     tolerance_ms: int | None = 3_600_000  # of tasks whose client gives neither a tolerance nor a cap; None: none
+    log_limit_bytes: int | None = None  # the most output kept of one attempt
     network: bool = False  # sandboxed tasks may use the network
 
 

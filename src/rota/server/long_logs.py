@@ -1,7 +1,7 @@
 """Moves long output from the database into the object store, in the background.
 
 Output is durable in the database first, and stays there while the object store is unreachable. Of a running attempt
-only whole segments are moved, the rest after its end.
+only whole segments are moved, the rest after its end; its tail, which newer chunks replace, last and when complete.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _RUNNING_SECONDS = 5.0  # between two checks of a running attempt
 _GAP_SECONDS = 60.0
 _AWAY_SECONDS = 30.0
 _CLAIM_SECONDS = 600.0
+_NOW_SECONDS = 8.0  # an agent waits meanwhile
 _AT_ONCE = 4
 _LOOSE_FOR = timedelta(minutes=30)  # far longer than the write of a segment takes
 
@@ -61,24 +62,42 @@ class LogKeeper:
                 await self._later(attempt, _AWAY_SECONDS)
         return len(claimed)
 
+    async def move_now(self, attempt: Attempt) -> int:
+        """Moves whole segments of an attempt that writes much. Returns how much of its head stays in rows."""
+        await self._later(attempt, _CLAIM_SECONDS)
+        try:
+            async with asyncio.timeout(_NOW_SECONDS):
+                await self._move(attempt)
+        except (Problem, TimeoutError, *PUT_OFF):
+            await self._later(attempt, _AWAY_SECONDS)
+        async with self._database.engine() as connection:
+            facts = await long_logs.read_long(connection, attempt)
+        return 0 if facts is None else facts.head_bytes
+
     async def _move(self, attempt: Attempt) -> None:
         while True:
             async with self._database.engine() as connection:
                 facts = await long_logs.read_long(connection, attempt)
             if facts is None or self._segments.objects is None:
                 return await self._forget(attempt)  # deleted with its task, or there is no object store
-            if facts.moved_bytes + facts.waiting_bytes < self._long_bytes or not facts.waiting_bytes:
+            waiting_bytes = facts.head_bytes + (0 if facts.running else facts.tail_bytes)
+            if facts.total_bytes < self._long_bytes or not waiting_bytes:
                 return await (self._later(attempt, _RUNNING_SECONDS) if facts.running else self._forget(attempt))
-            if facts.running and facts.waiting_bytes < SEGMENT_BYTES:
+            if facts.running and waiting_bytes < SEGMENT_BYTES:
                 return await self._later(attempt, _RUNNING_SECONDS)
             if not await self._move_segment(attempt, facts):
                 await self._forget(attempt, older_than_hours=long_logs.FORGOTTEN_HOURS)
                 return await self._later(attempt, _GAP_SECONDS)
 
     async def _move_segment(self, attempt: Attempt, facts: long_logs.LongLog) -> bool:
-        """False: the next chunk is still missing."""
+        """False: a chunk is still missing."""
         async with self._database.engine() as connection:
-            chunks = await long_logs.next_chunks(connection, attempt, after=facts.last_seq)
+            if facts.head_bytes:
+                chunks = await long_logs.next_chunks(connection, attempt, after=facts.last_seq)
+            elif facts.kept_bytes is not None and facts.total_bytes >= facts.kept_bytes:
+                chunks = await long_logs.next_tail_chunks(connection, attempt, after=facts.last_seq)
+            else:
+                return False
             if not chunks:
                 return False
             key = f"{self._prefix}/{facts.tenant}/logs/{uuid4().hex}"

@@ -40,6 +40,7 @@ from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.key_file import KeyFile, open_key_file
 from rota.store.log_segments import Segments
+from rota.store.logs import MOST_ROW_BYTES
 from rota.store.migrations import upgrade
 from rota.store.nodes import ClusterIdentity, read_cluster
 from rota.store.objects import open_objects
@@ -165,12 +166,17 @@ async def _services(
         on_ended=waiting.ended,
         secret_keys=secret_keys,
     )
-    facts = FactsCache(database)
+    facts = FactsCache(
+        database,
+        log_limit_bytes=settings.log_limit_bytes,
+        most_log_bytes=None if settings.objects else MOST_ROW_BYTES,
+    )
     await facts.refresh()
     admission = Admission(
         database, facts, server=lambda: membership.server_id, on_arrived=leadership.arrived, on_timed=leadership.timed
     )
     objects = open_objects(settings.objects, settings.objects_options) if settings.objects else None
+    segments = Segments(objects)
     runs = Runs(database, admission, facts, server=membership.server_id)
     return Services(
         settings=settings,
@@ -204,7 +210,8 @@ async def _services(
         ),
         events=Events(database),
         notifier=Notifier(database, secret=cluster.secret, private=settings.webhooks_private, describe=event_of),
-        segments=Segments(objects),
+        segments=segments,
+        move_log=LogKeeper(database, segments, prefix=cluster.identity, long_bytes=settings.log_inline_bytes).move_now,
     )
 
 

@@ -51,6 +51,16 @@ class GraphFilter:
     arrays: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class GraphMember:
+    """A task of a graph or an array."""
+
+    id: int
+    name: str
+    index: int | None  # in an array
+    attempt: int  # its latest; 0: none
+
+
 async def insert_graph(connection: AnyConnection, graph: GraphRow, most: int | None) -> bool:
     """False: the tenant has `most` graphs already; None: there is no limit.
 
@@ -95,6 +105,19 @@ async def read_graph(connection: AnyConnection, graph: int, tenant: int) -> asyn
 async def read_members(connection: AnyConnection, graph: int, tenant: int) -> list[asyncpg.Record]:
     """The present members in topological order. A member that was run again is replaced by its new run."""
     return list(await connection.fetch(sql("graphs/read_graph_members"), graph, tenant))
+
+
+async def members_page(
+    connection: AnyConnection, graph: int, tenant: int, *, after: int, limit: int
+) -> list[GraphMember]:
+    """The present members in topological order, from the one after the member `after`; 0: from the first."""
+    rows = await connection.fetch(sql("graphs/members_page"), graph, tenant, after, limit)
+    return [GraphMember(row["id"], row["name"], row["item"], row["attempt"]) for row in rows]
+
+
+async def begun_tasks(connection: AnyConnection, tasks: Sequence[int]) -> set[int]:
+    """Those of the tasks that have ended or begun an attempt."""
+    return {row["id"] for row in await connection.fetch(sql("graphs/begun_tasks"), tasks)}
 
 
 async def successors(connection: AnyConnection, graph: int, tenant: int) -> dict[int, int]:

@@ -13,7 +13,7 @@ from datetime import datetime
 import asyncpg
 
 from rota.store.database import AnyConnection, Database
-from rota.store.log_segments import Segment, Segments, StoredChunk, since_us
+from rota.store.log_segments import Segment, Segments, StoredChunk, offset_of, since_us
 from rota.store.statements import sql
 
 MOST_TAIL_BYTES = 64 * 1024 * 1024  # searched backwards for line ends; longer lines are cut
@@ -119,7 +119,9 @@ def _found(rows: list[asyncpg.Record]) -> Found:
         row = rows[0]
         segment = Segment(row["first_seq"], row["last_seq"], row["object_key"], row["stored_bytes"], row["size_bytes"])
         return Found([], segment)
-    return Found([StoredChunk(row["seq"], row["stream"], 0, row["data"]) for row in rows])
+    return Found(
+        [StoredChunk(row["seq"], row["stream"], 0, row["data"], offset_of(row["byte_offset"])) for row in rows]
+    )
 
 
 def _wanted(chunks: list[StoredChunk], query: LogQuery) -> list[StoredChunk]:

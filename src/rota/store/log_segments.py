@@ -35,6 +35,11 @@ class StoredChunk(msgspec.Struct, frozen=True, array_like=True):
     stream: int
     at_us: int
     data: bytes
+    offset: int = -1  # how many bytes of its stream came before; -1: unknown
+
+
+def offset_of(column: int | None) -> int:
+    return -1 if column is None else column
 
 
 class _Content(msgspec.Struct, frozen=True, array_like=True):

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 
 import asyncpg
 
+from rota.model.attempt import TAIL_SEQ
 from rota.model.clock import from_us, to_us
 from rota.store.artifacts import take_up
 from rota.store.database import AnyConnection
-from rota.store.log_segments import SEGMENT_BYTES, SEGMENT_CHUNKS, StoredChunk
+from rota.store.log_segments import SEGMENT_BYTES, SEGMENT_CHUNKS, StoredChunk, offset_of
 from rota.store.logs import Attempt
 from rota.store.statements import sql
 
 FORGOTTEN_HOURS = 24  # output with a gap that is not filled for so long stays in rows
 _SEGMENTS_A_ROUND = 500
+_NO_SEQ = 2**31 - 1
 
 
 class AlreadyMoved(Exception):
@@ -31,7 +33,13 @@ class LongLog:
     running: bool
     last_seq: int  # the last chunk that was moved; -1: none
     moved_bytes: int
-    waiting_bytes: int
+    head_bytes: int  # waiting to be moved: chunks that stay
+    tail_bytes: int  # and those that newer ones may replace while it runs
+    kept_bytes: int | None  # all of it, once the attempt has ended; None: nobody knows
+
+    @property
+    def total_bytes(self) -> int:
+        return self.moved_bytes + self.head_bytes + self.tail_bytes
 
 
 async def claim_long(connection: AnyConnection, *, at_most: int, for_seconds: float) -> list[Attempt]:
@@ -49,17 +57,28 @@ async def forget_long(connection: AnyConnection, attempt: Attempt, *, older_than
 
 
 async def read_long(connection: AnyConnection, attempt: Attempt) -> LongLog | None:
-    row = await connection.fetchrow(sql("long_logs/long_log_facts"), *attempt)
+    row = await connection.fetchrow(sql("long_logs/long_log_facts"), *attempt, TAIL_SEQ)
     return None if row is None else LongLog(**row)
 
 
 async def next_chunks(connection: AnyConnection, attempt: Attempt, *, after: int) -> list[StoredChunk]:
     """Chunks for one segment, up to the first gap: the rest waits until the gap is filled."""
-    rows = await connection.fetch(sql("long_logs/chunks_to_move"), *attempt, after, SEGMENT_BYTES, SEGMENT_CHUNKS)
+    chunks = await _chunks_between(connection, attempt, after, TAIL_SEQ)
+    return [chunk for place, chunk in enumerate(chunks, after + 1) if chunk.seq == place]
+
+
+async def next_tail_chunks(connection: AnyConnection, attempt: Attempt, *, after: int) -> list[StoredChunk]:
+    """Chunks of a tail that is complete: its gaps are what newer chunks replaced."""
+    return await _chunks_between(connection, attempt, max(after, TAIL_SEQ - 1), _NO_SEQ)
+
+
+async def _chunks_between(connection: AnyConnection, attempt: Attempt, after: int, before: int) -> list[StoredChunk]:
+    rows = await connection.fetch(
+        sql("long_logs/chunks_to_move"), *attempt, after, before, SEGMENT_BYTES, SEGMENT_CHUNKS
+    )
     return [
-        StoredChunk(row["seq"], row["stream"], to_us(row["at"]), row["data"])
-        for place, row in enumerate(rows, after + 1)
-        if row["seq"] == place
+        StoredChunk(row["seq"], row["stream"], to_us(row["at"]), row["data"], offset_of(row["byte_offset"]))
+        for row in rows
     ]
 
 

@@ -49,6 +49,7 @@ async def save_plan(connection: AnyConnection, plan: Plan) -> None:
         plan.tokens,
         plan.secrets,
         plan.graphs,
+        plan.log_limit_bytes,
     )
 
 

@@ -196,9 +196,9 @@ async def test_a_function_that_prints_without_end_is_drained_and_harms_nobody(
         flood = await server.result(1)
         await server.result(2)
     assert flood.outcome is Outcome.OK
-    assert flood.log_bytes == server.log_limit_bytes
+    assert 0.9 * server.log_limit_bytes < flood.log_bytes <= server.log_limit_bytes
     assert flood.log_bytes + flood.log_dropped_bytes == 3200 * 65536
-    assert server.output(1) == b"x" * server.log_limit_bytes
+    assert server.output(1) == b"x" * flood.log_bytes
 
 
 async def test_a_cap_ends_a_function_even_one_that_ignores_term(

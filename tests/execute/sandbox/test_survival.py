@@ -86,7 +86,7 @@ async def test_output_without_end_is_cut_and_neither_grows_the_agent_nor_hides_a
         grown = most_memory_bytes(process.pid) - before
     assert (result.outcome, neighbour.outcome) == (Outcome.OK, Outcome.OK)
     assert result.log_bytes + result.log_dropped_bytes >= 300 * MIB
-    assert len(server.output(1)) == result.log_bytes == 100_000
+    assert 90_000 < len(server.output(1)) == result.log_bytes <= 100_000
     assert server.output(2) == b"".join(b"%d\n" % number for number in range(1000))
     assert grown < 64 * MIB
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from rota.model.catalogue import DEFAULT_LANES, Category, LaneRule, Tier
 from rota.model.isolation import ISOLATIONS
+from rota.model.request.needs import DEFAULT_LOG_BYTES
 from rota.model.resources import Resources
 from rota.model.tenant import Plan
 
@@ -42,3 +43,5 @@ class Facts:
     # Digits named in the requests → the tenant's artifacts that begin with them; two stand for several.
     artifacts: Mapping[str, tuple[KnownArtifact, ...]] = field(default_factory=dict)
     tenant: str = ""  # its name
+    log_limit_bytes: int = DEFAULT_LOG_BYTES  # output kept of an attempt whose task asks for nothing
+    most_log_bytes: int | None = None  # without an object store

@@ -15,6 +15,7 @@ from rota.model.catalogue import Category, LaneRule
 from rota.model.errors import FaultList
 from rota.model.isolation import Isolation
 from rota.model.queue import work_hash
+from rota.model.request import needs
 from rota.model.request.rules import BAD_NAME, LONGEST_NAME, amount_of, check_name, check_tags
 from rota.model.request.task_request import TaskRequest
 from rota.model.task import Kind
@@ -150,8 +151,29 @@ def tags_of(request: TaskRequest, faults: FaultList) -> str | None:
     return msgspec.json.encode(request.tags).decode()
 
 
+def log_limit_of(request: TaskRequest, facts: Facts, faults: FaultList) -> int | None:
+    """How much output of each attempt is kept; None: as the agent does by itself."""
+    wanted = needs.log_limit_of(request, faults)
+    most = facts.plan.log_limit_bytes
+    if wanted is None:
+        return most if most is not None and most < facts.log_limit_bytes else None
+    if most is not None and wanted > most:
+        detail = f"{wanted} bytes are more than the {most} that plan {facts.plan.name} keeps of an attempt's output"
+        faults.add("log_limit", "out-of-range", detail)
+    if facts.most_log_bytes is not None and wanted > facts.most_log_bytes:
+        detail = f"{wanted} bytes need an object store, which this server has not; at most {facts.most_log_bytes}"
+        faults.add("log_limit", "no-object-store", detail)
+    return wanted
+
+
 def spec_head_of(
-    request: TaskRequest, isolation: Isolation, secrets: tuple[str, ...], attached: dict[str, object], *, owner: str
+    request: TaskRequest,
+    isolation: Isolation,
+    secrets: tuple[str, ...],
+    attached: dict[str, object],
+    *,
+    owner: str,
+    log_limit: int | None,
 ) -> str:
     # Names of secrets come first: the leader reads them from the head of a spec.
     fields: dict[str, object] = {"secrets": secrets} if secrets else {}
@@ -167,5 +189,7 @@ def spec_head_of(
         fields["owner"] = owner  # the agent checks for which tenants a mount is
     if isolation is not Isolation.NONE:
         fields["isolation"] = isolation
+    if log_limit is not None:
+        fields["log_limit"] = log_limit
     fields |= attached
     return msgspec.json.encode(fields).decode()[:-1]

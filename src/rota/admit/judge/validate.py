@@ -96,6 +96,7 @@ def _template(request: TaskRequest, facts: Facts, faults: FaultList) -> Template
     isolation = isolation_rules.isolation_of(request, category, pool, facts, faults)
     isolation_rules.check_network(request, facts, faults)
     needs.check_processes(request, faults)
+    log_limit = fields.log_limit_of(request, facts, faults)
     isolation_rules.check_mounts(request, pool, facts, faults)
     needs.check_image(request, faults)
     required = request.require | isolation_rules.labels_of(request, isolation, facts.tenant)
@@ -148,5 +149,7 @@ def _template(request: TaskRequest, facts: Facts, faults: FaultList) -> Template
         tags=tags,
         secrets=secrets,
         artifacts=attached.digests,
-        spec_head=fields.spec_head_of(request, isolation, secrets, attached.spec, owner=facts.tenant),
+        spec_head=fields.spec_head_of(
+            request, isolation, secrets, attached.spec, owner=facts.tenant, log_limit=log_limit
+        ),
     )

@@ -92,6 +92,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
     urgent_percent: int | UnsetType = UNSET
     network: bool | UnsetType = UNSET
     storage: int | str | UnsetType | None = UNSET
+    log_limit: int | str | UnsetType | None = UNSET
     tolerance: int | float | str | UnsetType | None = UNSET
 
 
@@ -297,6 +298,7 @@ def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
         ("running_cpu", "running_cpu_milli", cpu_milli_of),
         ("running_memory", "running_memory_bytes", bytes_of),
         ("storage", "storage_bytes", bytes_of),
+        ("log_limit", "log_limit_bytes", bytes_of),
     ):
         if name not in changed:
             continue

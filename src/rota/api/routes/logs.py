@@ -1,157 +1,150 @@
-"""The output of tasks, stored or followed."""
+"""The output of tasks, arrays and graphs, stored or followed. `log_streams.py` reads it."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
-import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
+from starlette.datastructures import QueryParams
 from starlette.responses import StreamingResponse
 
-from rota.api.answers import progress_of
-from rota.api.described import PLAIN_TEXT, TRUTH, WHEN, Media, Parameter, described, one_of, read_query, whole
-from rota.api.requests import existing, task_id, truth_of, when_of, whole_number
+from rota.api import log_streams
+from rota.api.described import PAGE, PLAIN_TEXT, TRUTH, WHEN, Media, Parameter, described, one_of, read_query, whole
+from rota.api.log_streams import TaskLog, Unreadable
+from rota.api.members import read_members
+from rota.api.requests import existing, limit_of, task_id, truth_of, when_of, whole_number
 from rota.api.services import Services, authorise
 from rota.model.answers.fields import only
 from rota.model.answers.tasks import LogLine
 from rota.model.errors import Fault, Problem, invalid
+from rota.model.output import STREAMS, MarkedText
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
-from rota.store import reading
-from rota.store.log_reading import Beginning, LogPage, LogQuery, fetch, find_chunks, find_tail
+from rota.observe.graph_view import counted, whole_status
+from rota.store import graphs, reading
+from rota.store.graphs import GraphMember
+from rota.store.log_reading import Beginning, LogQuery
 
 router = APIRouter(prefix="/v1/tasks", tags=["logs"])
 
-STREAMS = {"stdout": 1, "stderr": 2}
-NAMES = {number: name for name, number in STREAMS.items()}
-LOOK_SECONDS = 0.2
-QUIET_LOOKS = 10  # after so many looks without output, an empty line: a sign of life
-CHUNKS_A_READ = 200
+NUMBERS = {name: number for number, name in STREAMS.items()}
 MOST_TAIL = 1_000_000
+NEXT_PAGE = "rota-next"  # the header of a page of logs that names the cursor of the next one
+_JSON_LINES = "application/x-ndjson"
+_TEXT = "text/plain; charset=utf-8"
+_MEMBERS_A_READ = 1_000
 
 
 @router.get("/{task}/log")
 @described(
-    (PLAIN_TEXT, Media("application/x-ndjson", of=LogLine)),
+    (PLAIN_TEXT, Media(_JSON_LINES, of=LogLine)),
     query=(
         Parameter("attempt", whole(0, 32_767), "The number of an attempt; the latest by default."),
-        Parameter("stream", one_of(*STREAMS), "Only this stream."),
+        Parameter("stream", one_of(*NUMBERS), "Only this stream."),
         Parameter("since", WHEN, "Only output since then: a duration before now, or a time with its offset."),
-        Parameter("tail", whole(0, MOST_TAIL), "Only the last lines, so many."),
-        Parameter("after", whole(0, 2**31 - 1), "Only chunks after this number, to resume."),
+        Parameter("tail", whole(0, MOST_TAIL), "Only the last lines of each task, so many."),
+        Parameter(
+            "after", whole(0, 2**31 - 1), "Only chunks after this number, to resume; not of an array or a graph."
+        ),
+        Parameter("lines", TRUTH, "JSON lines instead of text."),
         Parameter("follow", TRUTH, "Stream JSON lines until the task has ended; an empty line is a sign of life."),
         Parameter("progress", TRUTH, "With `follow`: also the progress of the task."),
+        *PAGE,
     ),
 )
 async def get_log(request: Request, task: str) -> Response:
-    """The stored output of an attempt as text; with `follow=true` the live output as JSON lines, attempt by attempt."""
+    """The stored output of an attempt as text; with `follow=true` the live output as JSON lines, attempt by attempt.
+
+    Of long output the beginning and the end are kept; a line says how much is left out between. The id of an array or a
+    graph gives the output of its tasks, `limit` at a time unless it is followed, each below a heading or in lines that
+    name it; the header `rota-next`, and `next` in the last line, have the cursor of the next page.
+    """
     services, caller = await authorise(request, Scope.READ)
     query = read_query(request)
     number = task_id(task)
     name = query.get("stream")
-    if name is not None and name not in STREAMS:
+    if name is not None and name not in NUMBERS:
         raise invalid([Fault("/stream", "invalid-filter", f"{name[:40]!r} is neither stdout nor stderr")])
-    follow = truth_of(query, "follow")
-    with_progress = truth_of(query, "progress")
     asked = whole_number(query, "attempt", default=0, least=0, most=32_767)
+    wanted = LogQuery(number, asked, NUMBERS[name] if name else None, when_of(query, "since"))
     after = whole_number(query, "after", default=-1, least=0, most=2**31 - 1)
     tail = whole_number(query, "tail", default=-1, least=0, most=MOST_TAIL)
-    since = when_of(query, "since")
-    latest = await _latest(services, caller, number)
-    wanted = LogQuery(number, asked or max(latest, 1), STREAMS[name] if name else None, since)
-    beginning = Beginning(after)
-    if tail >= 0 and after < 0:
-        beginning = await find_tail(services.database, services.segments, caller.tenant_id, wanted, tail)
-    if follow:
-        lines = _follow(services, caller, wanted, beginning, with_progress=with_progress)
-        return StreamingResponse(lines, media_type="application/x-ndjson")
+    async with services.database.tenant(caller.tenant_id) as connection:
+        latest = await reading.latest_attempt(connection, number, caller.tenant_id)
+        if latest is None:
+            existing(await graphs.read_graph(connection, number, caller.tenant_id))
+    chosen = None if tail < 0 or after >= 0 else tail
+    if latest is None:
+        if after >= 0:
+            raise invalid(
+                [Fault("/after", "invalid-filter", "an array or a graph has no chunks of its own; use cursor")]
+            )
+        return await _graph_log(services, caller, wanted, query, chosen)
+    log = TaskLog(services, caller, replace(wanted, attempt=asked or max(latest, 1)), Beginning(after))
+    await log.begin(chosen)
+    if truth_of(query, "follow"):
+        followed = log_streams.follow(log, with_progress=truth_of(query, "progress"))
+        return StreamingResponse(followed, media_type=_JSON_LINES)
     # The first page is read before the answer begins, so that a problem still has its own status.
-    first = await _page(services, caller, wanted, beginning.after)
-    chunks = _stored(services, caller, wanted, first, beginning.skip_bytes)
-    return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
+    first = await log.first_page()
+    if truth_of(query, "lines"):
+        return StreamingResponse(log_streams.lines(log, first), media_type=_JSON_LINES)
+    return StreamingResponse(log_streams.text(log, first, MarkedText()), media_type=_TEXT)
 
 
-async def _latest(services: Services, caller: Caller, number: int) -> int:
-    async with services.database.tenant(caller.tenant_id) as connection:
-        return existing(await reading.latest_attempt(connection, number, caller.tenant_id))
+async def _graph_log(
+    services: Services, caller: Caller, wanted: LogQuery, query: QueryParams, tail: int | None
+) -> Response:
+    def log_of(member: GraphMember) -> TaskLog:
+        attempt = wanted.attempt or max(member.attempt, 1)
+        return TaskLog(services, caller, replace(wanted, task=member.id, attempt=attempt), member=member)
+
+    if truth_of(query, "follow"):
+        followed = _follow_graph(services, caller, wanted.task, log_of, tail, with_progress=truth_of(query, "progress"))
+        return StreamingResponse(followed, media_type=_JSON_LINES)
+    after = services.cursors.read(query.get("cursor"), 0)
+    page = await read_members(services, caller, wanted.task, after=after, limit=limit_of(query))
+    logs = [log_of(member) for member in page.members]
+    headers = {} if page.next is None else {NEXT_PAGE: page.next}
+    if truth_of(query, "lines"):
+        lines = log_streams.all_lines(logs, tail=tail, next=page.next)
+        return StreamingResponse(lines, media_type=_JSON_LINES, headers=headers)
+    return StreamingResponse(log_streams.all_text(logs, tail=tail), media_type=_TEXT, headers=headers)
 
 
-async def _page(services: Services, caller: Caller, wanted: LogQuery, after: int) -> LogPage:
-    async with services.database.tenant(caller.tenant_id) as connection:
-        found = await find_chunks(connection, wanted, after=after, limit=CHUNKS_A_READ)
-    return await fetch(services.segments, wanted, found, after=after)
-
-
-async def _stored(
-    services: Services, caller: Caller, wanted: LogQuery, page: LogPage, skip: int
+async def _follow_graph(
+    services: Services,
+    caller: Caller,
+    graph: int,
+    log_of: Callable[[GraphMember], TaskLog],
+    tail: int | None,
+    *,
+    with_progress: bool,
 ) -> AsyncIterator[bytes]:
-    while True:
-        for chunk in page.chunks:
-            yield chunk.data[skip:]
-            skip = 0
-        if page.is_last:
-            return
-        page = await _page(services, caller, wanted, page.after)
+    """Follows all members, and those that joined meanwhile. A problem ends the stream: clients resume."""
+    known: set[int] = set()
+    try:
+        while members := await _new_members(services, caller, graph, known):
+            known.update(member.id for member in members)
+            logs = [log_of(member) for member in members]
+            async for line in log_streams.follow_all(logs, tail=tail, with_progress=with_progress):
+                yield line
+        async with services.database.tenant(caller.tenant_id) as connection:
+            rows = await graphs.read_members(connection, graph, caller.tenant_id)
+    except (Problem, Unreadable):
+        return
+    status = whole_status(counted(State(row["state"]) for row in rows))
+    yield msgspec.json.encode(only(LogLine, end=True, graph=graph, state=status.value)) + b"\n"
 
 
-async def _follow(
-    services: Services, caller: Caller, wanted: LogQuery, beginning: Beginning, *, with_progress: bool
-) -> AsyncIterator[bytes]:
-    """Chunks as they are stored, attempt by attempt, then the end. A problem ends the stream: clients resume."""
-    number, attempt = wanted.task, wanted.attempt
-    after, skip = beginning.after, beginning.skip_bytes
-    said_at = None
-    quiet = 0
-    with services.waiting.waiter([number]) as waiter:
+async def _new_members(services: Services, caller: Caller, graph: int, known: set[int]) -> list[GraphMember]:
+    found: list[GraphMember] = []
+    async with services.database.tenant(caller.tenant_id) as connection:
         while True:
-            try:
-                async with services.database.tenant(caller.tenant_id) as connection:
-                    row = await reading.read_task(connection, number, caller.tenant_id)
-                    current = replace(wanted, attempt=attempt)
-                    found = await find_chunks(connection, current, after=after, limit=CHUNKS_A_READ)
-                page = await fetch(services.segments, current, found, after=after)
-            except Problem:
-                return
-            if row is None:
-                return
-            for chunk in page.chunks:
-                data = base64.b64encode(chunk.data[skip:]).decode()
-                yield _line(attempt=attempt, seq=chunk.seq, stream=NAMES[chunk.stream], data_base64=data)
-                skip = 0
-            after = page.after
-            if not page.is_last:
-                continue
-            if with_progress and row["progress_at"] != said_at:
-                said_at = row["progress_at"]
-                yield _line(attempt=attempt, progress=progress_of(row))
-            latest = row["live_attempt"] if row["live_state"] is not None else (row["last_number"] or 0)
-            if latest > attempt:
-                attempt, after, skip = attempt + 1, -1, 0
-            elif row["live_state"] is None and row["final_state"] is not None:
-                if not page.chunks:  # read again after the end was seen, so no chunk is missing
-                    yield _end(row)
-                    return
-            else:
-                quiet = 0 if page.chunks else quiet + 1
-                if quiet == QUIET_LOOKS:
-                    quiet = 0
-                    yield b"\n"
-                await waiter.until_all_ended(LOOK_SECONDS)
-
-
-def _end(row: asyncpg.Record) -> bytes:
-    return _line(
-        end=True,
-        state=State(row["final_state"]).label,
-        exit_code=row["exit_code"],
-        reason=row["reason"],
-        kept_bytes=row["log_bytes"] or 0,
-        dropped_bytes=row["log_dropped_bytes"] or 0,
-    )
-
-
-def _line(**fields: object) -> bytes:
-    return msgspec.json.encode(only(LogLine, **fields)) + b"\n"
+            after = found[-1].id if found else 0
+            page = await graphs.members_page(connection, graph, caller.tenant_id, after=after, limit=_MEMBERS_A_READ)
+            found += page
+            if len(page) < _MEMBERS_A_READ:
+                return [member for member in found if member.id not in known]

@@ -66,6 +66,7 @@ def set_plan(
         bool | None, typer.Option("--network/--no-network", help="Sandboxed tasks may request network access.")
     ] = None,
     storage: Annotated[str | None, typer.Option(metavar="SIZE|none", help="Total size of artifacts.")] = None,
+    log_limit: Annotated[str | None, typer.Option(metavar="SIZE|none", help="Most output kept of one attempt.")] = None,
     tolerance: Annotated[
         str | None,
         typer.Option(
@@ -102,6 +103,7 @@ def set_plan(
         ("secrets", secrets, checks.limit),
         ("graphs", graphs, checks.limit),
         ("storage", storage, checks.size),
+        ("log_limit", log_limit, checks.size),
         ("tolerance", tolerance, checks.duration),
     ):
         if text is not None:

@@ -29,6 +29,7 @@ from rota.client.calls.outcomes import failure_of
 from rota.client.errors import RotaError
 from rota.client.options import TaskSpec, local_files, request_of
 from rota.client.transport.log_reader import LogChunk, LogEnd, LogProgress
+from rota.model.output import MarkedText
 from rota.model.request.task_request import TaskRequest
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ def _show_output(client: Client, task_id: int, *, raw: bool) -> LogEnd:
         "stdout": TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty()),
         "stderr": TaskOutput(sys.stderr.buffer, raw=raw or not sys.stderr.isatty()),
     }
+    marked = {stream: MarkedText() for stream in targets}
     for item in client.follow(task_id, progress=line.is_wanted):
         if isinstance(item, LogProgress):
             line.say(item.fraction, item.message)
@@ -185,7 +187,8 @@ def _show_output(client: Client, task_id: int, *, raw: bool) -> LogEnd:
             if item.dropped_bytes:
                 output.note(f"task {task_id}: {task_tables.cut(item.kept_bytes, item.dropped_bytes)}")
             return item
-        targets[item.stream].write(item.data)
+        shown = marked[item.stream].add(item.stream, item.data, left_out_bytes=item.left_out_bytes)
+        targets[item.stream].write(shown)
         if item.data.endswith(b"\n"):  # else the task is in the middle of a line
             line.show()
     raise AssertionError("a followed log ends with a LogEnd or an error")
@@ -194,9 +197,11 @@ def _show_output(client: Client, task_id: int, *, raw: bool) -> LogEnd:
 def _print_document(client: Client, task_id: int) -> int:
     """Print the ended task's document with its output; returns its exit code."""
     written = {"stdout": bytearray(), "stderr": bytearray()}
+    marked = {stream: MarkedText() for stream in written}
     for item in client.follow(task_id):
         if isinstance(item, LogChunk):
-            written[item.stream] += item.data
+            shown = marked[item.stream].add(item.stream, item.data, left_out_bytes=item.left_out_bytes)
+            written[item.stream] += shown
         elif isinstance(item, LogEnd):
             call = task_calls.task(task_id)
             body = client.exchange(call)

@@ -56,6 +56,7 @@ class UpOptions:
     roots: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     database: str | None
+    log_limit_bytes: int
     objects: str  # a folder or a URL; empty: no uploads
 
     @property
@@ -219,7 +220,12 @@ def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]
         Part(
             "server node",
             ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],
-            {"ROTA_DATABASE": database, "ROTA_SECRETS_KEY_FILE": secrets_key, "ROTA_OBJECTS": options.objects},
+            {
+                "ROTA_DATABASE": database,
+                "ROTA_SECRETS_KEY_FILE": secrets_key,
+                "ROTA_OBJECTS": options.objects,
+                "ROTA_LOG_LIMIT": str(options.log_limit_bytes),
+            },
             logs / "server.log",
         ),
         Part(

@@ -10,7 +10,15 @@ from typing import Annotated
 import typer
 
 from rota.cli.operate.http_options import http_options
-from rota.cli.operate.settings_options import Database, Objects, database_url, days_setting, setting, size_setting
+from rota.cli.operate.settings_options import (
+    Database,
+    LogLimit,
+    Objects,
+    database_url,
+    days_setting,
+    setting,
+    size_setting,
+)
 from rota.cli.shell import checks
 from rota.cli.shell.shared_options import takes
 from rota.settings import HttpLimits, Settings, SettingsError, object_options, read_file, timings_from_environment
@@ -50,9 +58,7 @@ def serve(
     artifact_days: Annotated[
         str | None, typer.Option(metavar="DAYS", help="How long artifacts are kept; 0 is forever. [default: 0]")
     ] = None,
-    log_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Output kept of one attempt. [default: 1Mi]")
-    ] = None,
+    log_limit: LogLimit = None,
     log_inline: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="Move longer output to the object store. [default: 256Ki]"),

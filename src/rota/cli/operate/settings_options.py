@@ -19,6 +19,13 @@ Database = Annotated[
         help="PostgreSQL 15+, e.g. postgresql://user@host/db; several hosts are fine. Else ROTA_DATABASE.",
     ),
 ]
+LogLimit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Output kept of an attempt whose task asks for nothing: its beginning and its end. [default: 1Mi]",
+    ),
+]
 Objects = Annotated[
     str | None,
     typer.Option(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rota.cli.operate.node_options import Imports, node_options
-from rota.cli.operate.settings_options import Database, Objects, database_url, setting
+from rota.cli.operate.settings_options import Database, LogLimit, Objects, database_url, setting, size_setting
 from rota.cli.shell import checks
 from rota.cli.shell.shared_options import takes
 
@@ -32,6 +32,7 @@ def up(
     node: dict[str, Any],
     database: Database = None,
     objects: Objects = None,
+    log_limit: LogLimit = None,
 ) -> None:
     """Run PostgreSQL, a server node and a worker on this machine. Ctrl-C stops all of them."""
     from rota.cli.operate.one_machine import UpOptions, run_up  # noqa: PLC0415 - loads PostgreSQL's client
@@ -45,6 +46,7 @@ def up(
         capacity=capacity,
         **node,
         database=database_url(database) if database or os.environ.get("ROTA_DATABASE") else None,
+        log_limit_bytes=size_setting("log_limit", log_limit, "1Mi"),
         objects=setting("objects", objects, str(folder.absolute() / "objects")),
     )
     raise typer.Exit(run_up(options))

@@ -179,6 +179,14 @@ def room_to_run_in(
     processes: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=_RESOURCES, help="Limit of processes and threads.")
     ] = None,
+    log_limit: Annotated[
+        Text,
+        typer.Option(
+            metavar="SIZE",
+            rich_help_panel=_RESOURCES,
+            help="Output to keep of each attempt.",
+        ),
+    ] = None,
     mount: Annotated[
         list[str] | None,
         typer.Option(
@@ -206,6 +214,7 @@ def room_to_run_in(
         "isolation": checks.one_of("--isolation", isolation, ("none", "sandbox", "container")),
         "network": network or None,
         "processes": processes,
+        "log_limit": checks.size("--log-limit", log_limit),
         "mounts": mount or None,
         "pool": pool,
         "unplaceable": checks.one_of("--unplaceable", unplaceable, ("refuse", "wait")),

@@ -164,6 +164,7 @@ def plans(answer: documents.PlanList) -> str:
         "URGENT>?",
         "NETWORK?",
         "STORAGE>?",
+        "LOG>?",
         "TOLERANCE>?",
         "TIERS~",
     )
@@ -184,6 +185,7 @@ def plan(one: documents.PlanDocument) -> str:
         "may be urgent",
         "network",
         "storage",
+        "log limit",
         "tolerance",
         "tiers",
     )
@@ -205,6 +207,7 @@ def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
         f"{one.urgent_percent} %",
         "yes" if one.network else "no",
         _storage(one),
+        size(one.log_limit_bytes) if one.log_limit_bytes is not None else "unlimited",
         _tolerance(one),
         ", ".join(one.tiers),
     )

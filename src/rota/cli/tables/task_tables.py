@@ -109,6 +109,7 @@ def task(one: tasks.TaskDocument) -> str:
         ("resources", _amounts(one.resources) if one.resources else ""),
         ("requires", labels(one.require)),
         ("preemptible", "yes" if one.preemptible else ""),
+        ("log limit", size(one.spec["log_limit"]) if "log_limit" in one.spec else ""),
         ("if unplaceable", "waits" if one.unplaceable == "wait" else ""),
         ("tags", labels(one.tags)),
         ("priority", str(one.priority) if one.priority else ""),
@@ -136,8 +137,8 @@ def task(one: tasks.TaskDocument) -> str:
 
 
 def cut(kept_bytes: int, dropped_bytes: int) -> str:
-    kept = f"the output was kept up to the limit of {size(kept_bytes)} per attempt"
-    return f"{kept}; {dropped_bytes:,} more bytes were dropped"
+    kept = f"the beginning and the end of the output are kept, {size(kept_bytes)}"
+    return f"{kept}; {dropped_bytes:,} bytes are left out (--log-limit)"
 
 
 def _attempt(one: tasks.TaskDocument) -> str:

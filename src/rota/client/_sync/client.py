@@ -198,7 +198,7 @@ class Client:
         return self.perform(task_calls.attempts(task_id)).attempts
 
     def log(self, task_id: int, **options: Unpack[LogOptions]) -> bytes:
-        """The output so far, as bytes; see `follow` for output as it comes.
+        """The output so far, as bytes; see `follow` for output as it comes. Of long output the middle is left out.
 
         `stream` is stdout or stderr, None means both; `since` is `10m` or a time with its offset; `tail` is a number of
         lines from the end.
@@ -206,8 +206,15 @@ class Client:
         return self.perform(task_calls.log(task_id, **options))
 
     def follow(self, task_id: int, *, progress: bool = False, **options: Unpack[LogOptions]) -> Iterator[LogItem]:
-        """The output as it comes, until the task has ended; the last item is a LogEnd."""
-        return self._transport.stream(LogReader(task_id, progress=progress, **options))
+        """The output as it comes, until the task has ended; the last item is a LogEnd.
+
+        The id of an array or a graph gives the output of all its tasks; each item names its task.
+        """
+        return self.read_log(LogReader(task_id, progress=progress, **options))
+
+    def read_log(self, reader: LogReader) -> Iterator[LogItem]:
+        """As `follow`, with a reader of your own: it keeps the last chunk, and the cursor of the next page."""
+        return self._transport.stream(reader)
 
     def events(self, **options: Unpack[EventOptions]) -> Iterator[EventDocument]:
         """The events of your tasks and schedules as they come; without `follow`, only those until now.

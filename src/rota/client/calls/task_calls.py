@@ -85,9 +85,18 @@ def log(task_id: int, **options: Unpack[LogOptions]) -> Call[bytes]:
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=query_of(options), repeatable=True)
 
 
-def log_stream(task_id: int, *, after: int | None, progress: bool, options: LogOptions) -> Call[bytes]:
+def log_stream(
+    task_id: int,
+    *,
+    follow: bool,
+    after: int | None,
+    progress: bool,
+    page: Mapping[str, int | str | None],
+    options: LogOptions,
+) -> Call[bytes]:
     """To be streamed: one JSON line per chunk. `after` is the last chunk that was read of that attempt."""
-    query = query_of({"follow": "true", "after": after, "progress": "true" if progress else None, **options})
+    kind = "follow" if follow else "lines"
+    query = query_of({kind: "true", "after": after, "progress": "true" if progress else None, **page, **options})
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=query, repeatable=True)
 
 

@@ -292,6 +292,8 @@ NOTES: dict[str, Note] = {
     "isolation": Note("How the task is isolated; the default depends on the trust in its tenant.", (), ISOLATIONS),
     "network": Note("Whether a sandboxed task may use the node's network."),
     "processes": Note("The most processes and threads at once.", (100,), check=_positive),
+    "log_limit": Note("How much output of each attempt is kept: its beginning and its end.", ("10Mi",),
+                      check=_amount(units.bytes_of)),
     "mounts": Note("Folders that the node's operator offers, by name.", (["team"],)),
     "pool": Note("The pool of nodes.", ("default",)),
     "unplaceable": Note("When the task fits on no present node: refuse it, or let it wait.", (), ("refuse", "wait")),

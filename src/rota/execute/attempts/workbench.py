@@ -333,8 +333,8 @@ class Workbench:
             if capture is not None:
                 self._shipper.abandon(capture)
             return
-        if capture is not None and capture.masks is not None:
-            self._shipper.flow.took(capture.end_masking())
+        if capture is not None:
+            self._shipper.flow.end_masking(capture)
         if capture is None or (not capture.kept_bytes and not capture.dropped_bytes):
             self._report(attempt, finish, [])
         else:

@@ -25,13 +25,15 @@ import msgspec
 
 from rota.execute.child import context, main
 from rota.execute.messages import calls, packets
+from rota.execute.messages.output_tail import Tail
 from rota.execute.messages.spec import decode_spec
 from rota.model.attempt import Outcome
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-MOST_OUTPUT_BYTES = 128 * 1024  # of one call
+MOST_HEAD_BYTES = 64 * 1024  # of each stream of one call: its beginning
+MOST_TAIL_BYTES = 64 * 1024  # of both streams: its end
 _MOST_CALLS_PER_GRANT = 256
 _LEFT_SECONDS = 1.0
 _STALL_NS = 50_000_000  # a shorter turn of the loop delays nobody
@@ -42,8 +44,9 @@ class RunningCall:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.output: list[tuple[int, bytes]] = []
-        self.output_bytes = 0
+        self._head: list[tuple[int, int, bytes]] = []
+        self._tail = Tail()
+        self._ends = [0, 0, 0]  # by stream
         self.task: asyncio.Task[object] | None = None
         self.is_cancelled = False
         self.is_async = False
@@ -52,10 +55,21 @@ class RunningCall:
         self.had_others = False  # other calls ran at the same time
 
     def say(self, stream: int, data: bytes) -> None:
-        left = MOST_OUTPUT_BYTES - self.output_bytes
-        self.output_bytes += len(data)
-        if left > 0:
-            self.output.append((stream, data[:left]))
+        offset = self._ends[stream]
+        self._ends[stream] += len(data)
+        left = max(0, MOST_HEAD_BYTES - offset)
+        if left and data:
+            if self._tail.size:  # the other stream has begun its tail: what is written now comes after it
+                self._tail.add(stream, offset, data[:left], keep=True)
+            else:
+                self._head.append((stream, offset, data[:left]))
+        if len(data) > left:
+            self._tail.add(stream, offset + left, data[left:])
+            self._tail.cut(MOST_TAIL_BYTES)
+
+    def output(self) -> tuple[tuple[int, int, bytes], ...]:
+        tail = [(piece.stream, piece.offset, bytes(piece.data)) for piece in self._tail.take()]
+        return (*self._head, *tail)
 
 
 _current: ContextVar[RunningCall | None] = ContextVar("rota call", default=None)
@@ -178,8 +192,7 @@ class ConcurrentChild(main.Child):
             is_async=running.is_async,
             grown_bytes=self._usage.grown_bytes,
             stalled_us=(self._turns.stalled_ns - running.stalled_before_ns) // 1000 if running.had_others else 0,
-            output=tuple(running.output),
-            output_dropped_bytes=max(0, running.output_bytes - MOST_OUTPUT_BYTES),
+            output=running.output(),
         )
 
     def _run(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> object:

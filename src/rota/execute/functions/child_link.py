@@ -19,9 +19,11 @@ from rota.execute.attempts.attempt import Attempt, Finish
 from rota.execute.attempts.sharing import ProcessKey
 from rota.execute.functions import replies
 from rota.execute.keeper_link import End, UnitLimits
-from rota.execute.logs.capture import Capture, Flow, OutputPipes
+from rota.execute.logs.capture import Capture
+from rota.execute.logs.pipes import Flow, OutputPipes
 from rota.execute.messages import calls, packets, progress_board
 from rota.execute.messages.masking import masks_of
+from rota.execute.messages.spec import log_limit_of
 from rota.model.isolation import Isolation
 from rota.model.progress import Progress
 
@@ -219,5 +221,6 @@ class WarmChild:
 
     def _capture_of(self, attempt: Attempt, limit_bytes: int) -> Capture:
         if self.capture is None:
+            limit_bytes = log_limit_of(attempt.run.spec, limit_bytes)
             self.capture = Capture(*attempt.key, limit_bytes, masks_of(attempt.run.secrets))
         return self.capture

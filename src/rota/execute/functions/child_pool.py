@@ -27,7 +27,7 @@ from rota.execute.functions.replies import BadReply
 from rota.execute.keeper_link import End, KeeperLink, Lost, SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
-from rota.execute.logs.capture import Flow
+from rota.execute.logs.pipes import Flow
 from rota.execute.machine.device_files import GPU, Assigned, DeviceFiles, variables
 from rota.execute.machine.device_files import NONE as NO_DEVICES
 from rota.execute.machine.mounts import NamedMount, named

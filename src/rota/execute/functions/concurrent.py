@@ -19,6 +19,7 @@ from rota.execute.functions.warm_calls import START_SECONDS, CallParts, WarmCall
 from rota.execute.keeper_link import End
 from rota.execute.logs.capture import Capture
 from rota.execute.messages import calls
+from rota.execute.messages.spec import log_limit_of
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.units import duration_text
@@ -168,12 +169,12 @@ class ConcurrentCalls(WarmCalls):
     def _capture(self, attempt: Attempt, reply: calls.Reply) -> Capture | None:
         if not reply.output:
             return None
-        capture = Capture(*attempt.key, self._bounds.log_limit_bytes)
-        for stream, data in reply.output:
-            capture.add(stream, data)
-        self._flow.took(capture.kept_bytes)
-        if reply.output_dropped_bytes:
-            capture.drop(reply.output_dropped_bytes)
+        capture = Capture(*attempt.key, log_limit_of(attempt.run.spec, self._bounds.log_limit_bytes))
+        ends = [0, 0, 0]
+        for stream, offset, data in reply.output:
+            capture.skip(stream, offset - ends[stream])
+            ends[stream] = offset + len(data)
+            self._flow.add(capture, stream, data)
         return capture
 
     def _ready(self, child: WarmChild, reply: calls.Reply) -> None:

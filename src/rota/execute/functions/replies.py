@@ -65,17 +65,23 @@ def checked(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
         reply.run_us,
         reply.cpu_us,
         reply.peak_memory_bytes,
-        reply.output_dropped_bytes,
         reply.stalled_us,
         reply.grown_bytes,
         reply.written_bytes,
     ):
         if not 0 <= number < _MOST:
             raise BadReply(f"the number {number}")
-    if any(stream not in (1, 2) for stream, _ in reply.output):
-        raise BadReply("output of no known stream")
+    _check_output(reply)
     if reply.failure is None:
         return reply
     kind, message, trace = reply.failure
     cut = (kind[:200], message[:_MESSAGE_CHARACTERS], trace[:_TRACEBACK_CHARACTERS])
     return reply if cut == reply.failure else msgspec.structs.replace(reply, failure=cut)
+
+
+def _check_output(reply: calls.Reply) -> None:
+    ends = {1: 0, 2: 0}
+    for stream, offset, data in reply.output:
+        if not ends.get(stream, _MOST) <= offset < _MOST:
+            raise BadReply("output of no known stream, or out of order")
+        ends[stream] = offset + len(data)

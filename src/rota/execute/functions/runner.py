@@ -19,7 +19,7 @@ from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.sequential import SequentialCalls
 from rota.execute.functions.warm_calls import CallParts
 from rota.execute.keeper_link import KeeperLink
-from rota.execute.logs.capture import Flow
+from rota.execute.logs.pipes import Flow
 from rota.execute.processes.ends import not_prepared
 from rota.model.progress import Progress
 from rota.wire import Failure

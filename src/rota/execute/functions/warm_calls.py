@@ -18,7 +18,7 @@ from rota.execute.functions.child_pool import ChildPool, ChildSettings
 from rota.execute.functions.ends import RunAlone
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.keeper_link import End, KeeperLink
-from rota.execute.logs.capture import Flow
+from rota.execute.logs.pipes import Flow
 from rota.execute.processes.spawn_order import BadSpec
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources

@@ -1,34 +1,34 @@
-"""Output of attempts: read from pipes, kept as an exact prefix up to the limit; the rest is counted and dropped.
+"""The output of one attempt on its way to the servers: its beginning and its end are kept, what is between is counted.
 
-A `Capture` is one attempt's output; `OutputPipes` are the two pipes of one process and move bytes into the current
-capture. A task may print a gigabyte: reading goes on past the limit, into a scratch buffer, so that it never blocks and
-memory never grows. Output that no server takes and no disk holds is lost, and a line in its place says how much.
-`shipping.py` sends it.
+The first output of each stream is the *head*: it is sent at once and stays. What follows is the *tail* (`TAIL_SEQ`):
+until the limit is reached it is sent at once too; from then on newer pieces replace older ones, here before they are
+sent and on the servers afterwards, and `is_over` says that they are sent at a slow pace. Every chunk tells where its
+bytes begin in its stream, so that readers see what is left out. `pipes.py` reads the bytes, `shipping.py` sends them.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import fcntl
-import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Iterator
 
 import msgspec
 
 from rota.execute.logs.spill import Extent
 from rota.execute.messages.masking import StreamMasks
+from rota.execute.messages.output_tail import Piece, Tail, share_of
+from rota.model.attempt import TAIL_SEQ, Replaced
 from rota.wire import LogChunk
 
 INLINE_BYTES = 16 * 1024  # unsent output this small travels inside the result
 LATE_INLINE_BYTES = 1024 * 1024  # and this much when there is no log connection
 CHUNK_BYTES = 64 * 1024
+TAIL_BYTES = 1024 * 1024  # of both streams; with a small limit, half of it
+LEAST_HEAD_BYTES = 256 * 1024  # kept free for the head of the other stream; with a small limit, a quarter of the head
+_CHUNKS_A_TAIL = 16
+_LEAST_TAIL_CHUNK = 1024
 _STANDARD_ERROR = 2
-_TAIL_BYTES = 2048
-_READ_BYTES = 64 * 1024
-_READS_PER_WAKE = 16
-_BIG_PIPE_BYTES = 1024 * 1024
-_SCRATCH = bytearray(_BIG_PIPE_BYTES)
+_ERROR_TAIL_BYTES = 2048
+_STREAMS = (1, 2)
 
 
 class Unsent(msgspec.Struct, eq=False):
@@ -38,92 +38,205 @@ class Unsent(msgspec.Struct, eq=False):
     stream: int
     data: bytes | None
     size: int
+    offset: int
+    replaced: tuple[Replaced, ...] = ()
     extent: Extent | None = None
 
 
-class Capture(msgspec.Struct, eq=False):
+class Capture:
     """The output of one attempt. `pending` is not yet handed out; `unstored` is handed out, but not yet durable."""
 
-    task: int
-    attempt: int
-    limit_bytes: int
-    masks: StreamMasks | None = None  # None: no secrets
-    error_tail: bytes | None = None  # the end of standard error, for a caller that sets it to b"" at the beginning
-    kept_bytes: int = 0
-    dropped_bytes: int = 0
-    lost_bytes: int = 0  # part of the dropped bytes that no line has reported yet
-    seq: int = 0
-    pending: list[tuple[int, bytearray]] = []
-    pending_bytes: int = 0
-    unstored: dict[int, Unsent] = {}
+    __slots__ = (
+        "__weakref__",
+        "_ends",
+        "_first_tail",
+        "_head_bytes",
+        "_heads",
+        "_is_head_closed",
+        "_least_head",
+        "_replaced_before",
+        "_sent",
+        "_sent_bytes",
+        "_seq",
+        "_tail",
+        "attempt",
+        "dropped_bytes",
+        "error_tail",
+        "is_over",
+        "limit_bytes",
+        "masks",
+        "memory_bytes",
+        "pending",
+        "pending_bytes",
+        "task",
+        "unstored",
+    )
 
-    @property
-    def is_full(self) -> bool:
-        return self.kept_bytes >= self.limit_bytes
+    def __init__(self, task: int, attempt: int, limit_bytes: int, masks: StreamMasks | None = None) -> None:
+        self.task = task
+        self.attempt = attempt
+        self.limit_bytes = limit_bytes
+        self.masks = masks  # None: no secrets
+        self.error_tail: bytes | None = None  # the end of standard error, for a caller that sets it to b""
+        self.memory_bytes = TAIL_BYTES  # how much of an unsent tail this node's memory may hold
+        self.is_over = False  # more than the limit was written: the tail is cut, and sent at a slow pace
+        self.dropped_bytes = 0
+        self.pending: list[Piece] = []
+        self.pending_bytes = 0
+        self.unstored: dict[int, Unsent] = {}
+        self._head_bytes = limit_bytes - min(limit_bytes // 2, TAIL_BYTES)
+        self._least_head = min(self._head_bytes // 4, LEAST_HEAD_BYTES)
+        self._is_head_closed = False
+        self._heads = [0, 0, 0]  # by stream, as all lists here
+        self._ends = [0, 0, 0]  # how much each stream has written
+        self._tail: Tail | None = None
+        self._seq = 0
+        self._sent: tuple[deque[tuple[int, int]], ...] = (deque(), deque(), deque())  # tail chunks: number, size
+        self._sent_bytes = [0, 0, 0]
+        self._first_tail = [0, 0, 0]
+        self._replaced_before = [0, 0, 0]
+
+    # ---- what is written -----------------------------------------------------------------------------------
 
     def add(self, stream: int, data: bytes) -> None:
         self._keep(stream, data if self.masks is None else self.masks.feed(stream, data))
 
-    def end_masking(self) -> int:
-        """The task has ended: keeps bytes that might have become a secret and did not. Returns their number."""
-        before = self.kept_bytes
+    def end_masking(self) -> None:
+        """The task has ended: keeps bytes that might have become a secret and did not."""
         if self.masks is not None:
             for stream, data in self.masks.finish():
                 self._keep(stream, data)
-        return self.kept_bytes - before
+
+    def skip(self, stream: int, count: int) -> None:
+        """The writer itself left out so many bytes here."""
+        self._ends[stream] += count
+        self.dropped_bytes += count
+
+    def close_head(self) -> None:
+        """Nothing more is kept but the tail: nobody takes so much output now."""
+        self._is_head_closed = self.is_over = True
+        self._tail = self._tail or Tail()
 
     def _keep(self, stream: int, data: bytes) -> None:
-        if self.lost_bytes and data:
-            self.say_lost()
-        left = self.limit_bytes - self.kept_bytes
-        if len(data) > left:
-            self.dropped_bytes += len(data) - left
-            data = data[:left]
         if not data:
             return
         if self.error_tail is not None and stream == _STANDARD_ERROR:
-            self.error_tail = (self.error_tail + data)[-_TAIL_BYTES:]
-        self._append(stream, data)
+            self.error_tail = (self.error_tail + data)[-_ERROR_TAIL_BYTES:]
+        offset = self._ends[stream]
+        self._ends[stream] += len(data)
+        left = self._head_left(stream)
+        self._heads[stream] += min(left, len(data))
+        if self._tail is None:
+            if left:
+                self._append(stream, offset, data[:left])
+            if len(data) <= left:
+                return
+            self._tail = Tail()
+        elif left:  # the other stream has begun its tail: what is written now comes after it
+            self._tail.add(stream, offset, data[:left], keep=True)
+        if len(data) > left:
+            self._tail.add(stream, offset + left, data[left:])
+        self._cut(self._tail)
 
-    def _append(self, stream: int, data: bytes) -> None:
-        self.kept_bytes += len(data)
+    def _head_left(self, stream: int) -> int:
+        if self._is_head_closed or (self._tail is not None and self._tail.sizes[0] >= self.memory_bytes // 4):
+            return 0
+        return min(self._head_bytes - self._least_head - self._heads[stream], self._head_bytes - sum(self._heads))
+
+    def _cut(self, tail: Tail) -> None:
+        most = self._tail_most
+        first, second = self._sent_bytes[1], self._sent_bytes[2]
+        if not self.is_over and first + second + tail.sizes[1] + tail.sizes[2] <= most:
+            return
+        self.is_over = True
+        self.dropped_bytes += tail.cut(min(most, self.memory_bytes), stored=(first, second))
+
+    @property
+    def _tail_most(self) -> int:
+        return min(self.limit_bytes - sum(self._heads), TAIL_BYTES + LEAST_HEAD_BYTES)
+
+    def _append(self, stream: int, offset: int, data: bytes) -> None:
         self.pending_bytes += len(data)
         last = self.pending[-1] if self.pending else None
-        if last is not None and last[0] == stream and len(last[1]) + len(data) <= CHUNK_BYTES:
-            last[1].extend(data)
+        if (
+            last is not None
+            and last.stream == stream
+            and last.offset + len(last.data) == offset
+            and len(last.data) + len(data) <= CHUNK_BYTES
+        ):
+            last.data += data
         else:
-            self.pending.append((stream, bytearray(data)))
+            self.pending.append(Piece(0, stream, stream, offset, data))
 
-    def drop(self, count: int) -> None:
-        self.dropped_bytes += count
+    # ---- what is kept --------------------------------------------------------------------------------------
 
-    def lose(self, stream: int, data: bytes) -> None:
-        """Neither memory nor disk had space for it. It passes the masks: it may hold a part of a secret."""
-        count = len(data if self.masks is None else self.masks.feed(stream, data))
-        self.lost_bytes += count
-        self.dropped_bytes += count
+    @property
+    def kept_bytes(self) -> int:
+        tail = 0 if self._tail is None else self._tail.sizes[1] + self._tail.sizes[2]
+        return sum(self._heads) + sum(self._sent_bytes) + tail
 
-    def say_lost(self) -> int:
-        """Adds a line that says how much output was lost since the last one. Returns its length."""
-        if not self.lost_bytes:
-            return 0
-        line = f"\n[rota: {self.lost_bytes} bytes of output were lost here: no server took them]\n".encode()
-        self.lost_bytes = 0
-        self._append(_STANDARD_ERROR, line)
-        return len(line)
+    @property
+    def unsent_bytes(self) -> int:
+        """Everything that was not handed out yet."""
+        return self.pending_bytes + (0 if self._tail is None else self._tail.size)
 
-    def hand_out(self) -> list[Unsent]:
-        """Everything pending, numbered on from what was handed out before."""
-        chunks = []
-        for stream, data in self.pending:
-            chunks.append(Unsent(self.seq, stream, bytes(data), len(data)))
-            self.seq += 1
+    @property
+    def waiting_bytes(self) -> int:
+        """What of it counts against the budget of waiting output: not a tail that is cut anyway."""
+        return self.pending_bytes if self.is_over else self.unsent_bytes
+
+    @property
+    def has_unstored_tail(self) -> bool:
+        return next(reversed(self.unstored), -1) >= TAIL_SEQ
+
+    # ---- what is sent --------------------------------------------------------------------------------------
+
+    def hand_out(self, tail_bytes: int | None = None) -> list[Unsent]:
+        """What is pending, numbered on from what was handed out before; of the tail all, or its oldest pieces."""
+        chunks = [self._numbered(piece) for piece in self.pending]
         self.pending.clear()
         self.pending_bytes = 0
+        pieces = [] if self._tail is None else self._tail.take(tail_bytes)
+        if pieces:
+            self._seq = max(self._seq, TAIL_SEQ)
+            for piece in pieces:
+                chunks += self._tail_chunks(piece)
+            chunks[-1].replaced = self._replace()
         return chunks
 
+    def _tail_chunks(self, piece: Piece) -> Iterator[Unsent]:
+        """Small chunks: they are replaced one by one, and with a large one much of a small tail would go."""
+        size = min(max(self._tail_most // _CHUNKS_A_TAIL, _LEAST_TAIL_CHUNK), CHUNK_BYTES)
+        for at in range(0, len(piece.data), size):
+            part = Piece(piece.order, piece.queue, piece.stream, piece.offset + at, piece.data[at : at + size])
+            unsent = self._numbered(part)
+            if piece.queue == piece.stream:
+                self._first_tail[piece.stream] = self._first_tail[piece.stream] or unsent.seq
+                self._sent[piece.stream].append((unsent.seq, unsent.size))
+                self._sent_bytes[piece.stream] += unsent.size
+            yield unsent
+
+    def _numbered(self, piece: Piece) -> Unsent:
+        self._seq += 1
+        return Unsent(self._seq - 1, piece.stream, bytes(piece.data), len(piece.data), piece.offset)
+
+    def _replace(self) -> tuple[Replaced, ...]:
+        """The chunks that no longer fit beside those just handed out: all ranges so far, in case one was lost."""
+        most = self._tail_most
+        for stream in _STREAMS:
+            while self._sent_bytes[stream] > share_of(most, self._sent_bytes[3 - stream]):
+                seq, size = self._sent[stream].popleft()
+                self._sent_bytes[stream] -= size
+                self.dropped_bytes += size
+                self._replaced_before[stream] = seq + 1
+        return tuple(
+            Replaced(stream, self._first_tail[stream], self._replaced_before[stream])
+            for stream in _STREAMS
+            if self._replaced_before[stream]
+        )
+
     def chunk(self, unsent: Unsent, data: bytes) -> LogChunk:
-        return LogChunk(self.task, self.attempt, unsent.seq, unsent.stream, data)
+        return LogChunk(self.task, self.attempt, unsent.seq, unsent.stream, data, unsent.offset, unsent.replaced)
 
     def take_inline(self) -> list[LogChunk]:
         """Without a log connection: the first unstored chunks, as many as a result may carry."""
@@ -136,138 +249,3 @@ class Capture(msgspec.Struct, eq=False):
             left -= unsent.size
             del self.unstored[unsent.seq]
         return chunks
-
-
-class Flow:
-    """Tells readers to pause when too much output waits to be sent, and to go on later.
-
-    While it is `losing`, output is read and lost instead: a task must not wait for absent servers.
-    """
-
-    def __init__(self, budget_bytes: int, on_output: Callable[[Capture], None]) -> None:
-        self.budget_bytes = budget_bytes
-        self.waiting_bytes = 0
-        self.losing = False
-        self.on_output = on_output
-        self._paused: list[Callable[[], None]] = []
-
-    def took(self, count: int) -> None:
-        self.waiting_bytes += count
-
-    def gave(self, count: int) -> None:
-        self.waiting_bytes -= count
-        if not self.is_pressing:
-            self.losing = False
-            self._resume()
-
-    def lose(self) -> None:
-        self.losing = True
-        self._resume()
-
-    def _resume(self) -> None:
-        waiting, self._paused = self._paused, []
-        for resume in waiting:
-            resume()
-
-    @property
-    def is_pressing(self) -> bool:
-        return self.waiting_bytes >= self.budget_bytes // 2
-
-    @property
-    def is_over(self) -> bool:
-        return self.waiting_bytes >= self.budget_bytes
-
-    def pause(self, resume: Callable[[], None]) -> None:
-        self._paused.append(resume)
-
-
-class OutputPipes:
-    """The read ends of one process's stdout and stderr."""
-
-    __slots__ = ("_capture", "_enlarged", "_flow", "_loop", "_open", "_watching")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, flow: Flow, stdout: int, stderr: int) -> None:
-        self._loop = loop
-        self._flow = flow
-        self._open = {1: stdout, 2: stderr}
-        self._capture: Capture | None = None
-        self._watching = False
-        self._enlarged = False
-
-    def watch(self, capture: Capture) -> None:
-        """Streams from now on into `capture`. Short-lived processes are only drained at their end."""
-        self._capture = capture
-        self._watching = True
-        for stream, descriptor in self._open.items():
-            self._loop.add_reader(descriptor, self._on_readable, stream)
-
-    def unwatch(self) -> None:
-        if self._watching:
-            self._watching = False
-            for descriptor in self._open.values():
-                self._loop.remove_reader(descriptor)
-
-    def drain(self, capture: Capture) -> None:
-        """Reads everything there is now: the writer has ended, or waits until we are done."""
-        for stream in list(self._open):
-            left = 2 * _BIG_PIPE_BYTES  # a pipe holds less, unless another process still writes to it
-            while left > 0 and (count := self._read(stream, capture)):
-                left -= count
-
-    def close(self) -> None:
-        self.unwatch()
-        for descriptor in self._open.values():
-            os.close(descriptor)
-        self._open.clear()
-
-    def _on_readable(self, stream: int) -> None:
-        capture = self._capture
-        if capture is None or stream not in self._open:
-            return
-        for _ in range(_READS_PER_WAKE):
-            if self._flow.is_over and not self._flow.losing and not capture.is_full:
-                self._pause(stream)
-                break
-            count = self._read(stream, capture)
-            if count is None:
-                self._loop.remove_reader(self._open[stream])  # end of file; closed with the rest later
-                break
-            if count < _READ_BYTES:
-                break
-            if not self._enlarged:
-                self._enlarge()
-        self._flow.on_output(capture)
-
-    def _read(self, stream: int, capture: Capture) -> int | None:
-        """How many bytes there were: 0 for none now, None at the end."""
-        descriptor = self._open[stream]
-        try:
-            if capture.is_full:
-                count = os.readv(descriptor, [_SCRATCH])
-                capture.drop(count)
-                return count or None
-            data = os.read(descriptor, _READ_BYTES)
-        except BlockingIOError:
-            return 0
-        if self._flow.losing and capture.kept_bytes >= INLINE_BYTES:  # so much goes with its result in any case
-            capture.lose(stream, data)
-        else:
-            before = capture.kept_bytes
-            capture.add(stream, data)
-            self._flow.took(capture.kept_bytes - before)
-        return len(data) or None
-
-    def _pause(self, stream: int) -> None:
-        self._loop.remove_reader(self._open[stream])
-
-        def resume() -> None:
-            if self._watching and stream in self._open:
-                self._loop.add_reader(self._open[stream], self._on_readable, stream)
-
-        self._flow.pause(resume)
-
-    def _enlarge(self) -> None:
-        self._enlarged = True
-        for descriptor in self._open.values():
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _BIG_PIPE_BYTES)

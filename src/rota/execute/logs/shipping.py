@@ -2,9 +2,10 @@
 
 Chunks are resent until stored. Memory is bounded by the flow's budget: from half of it on, output goes to this node's
 disk (`spill.py`), and from there to a server that takes it. When the disk's share is used up too, pipes are not read
-while servers still take something, and are read and lost when they don't. A result waits for its output to be stored,
-but never long: after `_PATIENCE_SECONDS` it carries the beginning of the unstored output, and the rest follows when it
-can. The connection is opened only when there is something to ship.
+while servers still take something; when they don't, only the latest output is kept. The tail of an attempt that is over
+its limit is sent a piece at a time, so that followers go on seeing it and servers are not flooded. A result waits for
+its output to be stored, but never long: after `_PATIENCE_SECONDS` it carries the beginning of the unstored output, and
+the rest follows when it can. The connection is opened only when there is something to ship.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from rota import keepalive, wire
 from rota.execute.backoff import Backoff
-from rota.execute.logs.capture import CHUNK_BYTES, INLINE_BYTES, Capture, Flow, Unsent
+from rota.execute.logs.capture import CHUNK_BYTES, INLINE_BYTES, Capture, Unsent
+from rota.execute.logs.pipes import Flow
 from rota.execute.logs.spill import Spill
 from rota.servers import Servers
 
@@ -35,6 +37,8 @@ _WINDOW = 4  # unacknowledged batches at once
 _RETRY_SECONDS = 1.0
 _MOST_PROGRESS = 10_000
 _SPILL_BATCH_BYTES = 1024 * 1024
+_PACE_SECONDS = 1.0  # between two pieces of the tail of an attempt that is over its limit
+_TAILS_AT_FULL_PACE = 16  # with more such attempts, each sends less often
 _SPILL_RETRY_SECONDS = 0.2  # between tries while the disk has no space
 
 Waiting = tuple[Capture, Unsent]
@@ -56,6 +60,9 @@ class LogShipper:
         self._unacknowledged: dict[int, list[Waiting]] = {}
         self._finishing: dict[Capture, tuple[Deliver, asyncio.TimerHandle]] = {}
         self._linger: asyncio.TimerHandle | None = None
+        self._paced: dict[Capture, None] = {}  # over their limit, with a tail to send
+        self._pace: asyncio.TimerHandle | None = None
+        self._is_tail_due = False
         self._wake = asyncio.Event()
         self._over_half = asyncio.Event()
         self.sent_all = asyncio.Event()
@@ -66,13 +73,12 @@ class LogShipper:
 
     def finish(self, capture: Capture, deliver: Deliver) -> None:
         """The attempt has ended. `deliver` is called once, when its output is stored, with the inline chunks."""
-        self._dirty.pop(capture, None)
-        self.flow.took(capture.say_lost())
-        if not capture.unstored and capture.pending_bytes <= INLINE_BYTES:
-            self.flow.gave(capture.pending_bytes)
+        self._forget(capture)
+        if not capture.unstored and capture.unsent_bytes <= INLINE_BYTES:
+            self.flow.gave(capture.waiting_bytes)
             deliver([capture.chunk(unsent, unsent.data or b"") for unsent in capture.hand_out()])
             return
-        self._seal(capture)
+        self._seal(capture, tail_bytes=None)
         timer = self._loop.call_later(self._patience_seconds, self._give_up, capture)
         self._finishing[capture] = (deliver, timer)
         self._wake.set()
@@ -100,13 +106,18 @@ class LogShipper:
 
     def abandon(self, capture: Capture) -> None:
         """Its attempt was forgotten: its output goes nowhere and no longer counts against the budget."""
-        self._dirty.pop(capture, None)
+        self._forget(capture)
         for unsent in capture.unstored.values():
             self._let_go(unsent)
         capture.unstored.clear()
-        self.flow.gave(capture.pending_bytes)
+        self.flow.gave(capture.waiting_bytes)
         capture.hand_out()
         self._check_if_sent()
+
+    def _forget(self, capture: Capture) -> None:
+        self._dirty.pop(capture, None)
+        self._paced.pop(capture, None)
+        self.flow.tails.discard(capture)
 
     def _let_go(self, unsent: Unsent) -> None:
         if unsent.extent is not None:
@@ -126,7 +137,7 @@ class LogShipper:
             self._unacknowledged.clear()
             self._servers.advance()
             await self._backoff.pause()
-            if self._ready or self._dirty or self._progress:
+            if self._ready or self._dirty or self._paced or self._progress:
                 self._wake.set()
 
     # ---- to the disk and back --------------------------------------------------------------------------------
@@ -149,9 +160,7 @@ class LogShipper:
 
     async def _spill_some(self) -> bool:
         """False: the disk has no space, or there is nothing to move."""
-        for capture in list(self._dirty):
-            self._seal(capture)
-        self._dirty.clear()
+        self._seal_dirty()
         chosen: list[Waiting] = []
         size = 0
         for capture, unsent in reversed(self._ready):
@@ -196,10 +205,13 @@ class LogShipper:
     def _on_output(self, capture: Capture) -> None:
         if self.flow.is_pressing:
             self._over_half.set()
-        if not capture.pending_bytes:
+        if capture.is_over:
+            self._paced[capture] = None
+            self._keep_pace()
+        if not capture.waiting_bytes:
             return
         self._dirty[capture] = None
-        if capture.pending_bytes >= CHUNK_BYTES:
+        if capture.waiting_bytes >= CHUNK_BYTES:
             self._wake.set()
         elif self._linger is None:
             self._linger = self._loop.call_later(_LINGER_SECONDS, self._lingered)
@@ -208,11 +220,41 @@ class LogShipper:
         self._linger = None
         self._wake.set()
 
-    def _seal(self, capture: Capture) -> None:
-        for unsent in capture.hand_out():
+    def _keep_pace(self) -> None:
+        if self._pace is None:
+            seconds = _PACE_SECONDS * max(1.0, len(self._paced) / _TAILS_AT_FULL_PACE)
+            self._pace = self._loop.call_later(seconds, self._tail_due)
+
+    def _tail_due(self) -> None:
+        self._pace = None
+        self._is_tail_due = True
+        self._wake.set()
+
+    def _seal_dirty(self) -> None:
+        for capture in list(self._dirty):
+            self._seal(capture, tail_bytes=0 if capture.is_over else None)
+        self._dirty.clear()
+
+    def _seal_tails(self) -> None:
+        """The oldest piece of each tail; never more until that one is stored."""
+        self._is_tail_due = False
+        for capture in list(self._paced):
+            if not capture.has_unstored_tail:
+                self._seal(capture, tail_bytes=CHUNK_BYTES)
+            if not capture.unsent_bytes:
+                del self._paced[capture]
+        if self._paced:
+            self._keep_pace()
+
+    def _seal(self, capture: Capture, *, tail_bytes: int | None) -> None:
+        before = capture.waiting_bytes
+        size = 0
+        for unsent in capture.hand_out(tail_bytes):
             capture.unstored[unsent.seq] = unsent
             self._ready.append((capture, unsent))
+            size += unsent.size
             self.sent_all.clear()
+        self.flow.changed(size + capture.waiting_bytes - before)
         if self.flow.is_pressing:
             self._over_half.set()
 
@@ -228,9 +270,13 @@ class LogShipper:
         if not any(unsent.seq in capture.unstored for capture, unsent in waiting):
             self.sent_all.set()
 
-    def _stored(self, number: int) -> None:
+    def _stored(self, number: int, full: list[tuple[int, int]]) -> None:
         self._stored_at = self._loop.time()
         for capture, unsent in self._unacknowledged.pop(number, ()):
+            if (capture.task, capture.attempt) in full:
+                before = capture.waiting_bytes
+                capture.close_head()
+                self.flow.changed(capture.waiting_bytes - before)
             if capture.unstored.pop(unsent.seq, None) is None:
                 continue
             self._let_go(unsent)
@@ -269,7 +315,7 @@ class LogShipper:
                 continue
             frame = wire.decode_to_agent(message)
             if isinstance(frame, wire.LogStored):
-                self._stored(frame.number)
+                self._stored(frame.number, frame.full)
                 self._wake.set()
 
     async def _send(self, socket: ClientConnection) -> None:
@@ -279,9 +325,9 @@ class LogShipper:
             if self._progress:
                 progress, self._progress = list(self._progress.values()), {}
                 await socket.send(wire.encode(wire.ProgressBatch(reports=progress)))
-            for capture in list(self._dirty):
-                self._seal(capture)
-            self._dirty.clear()
+            self._seal_dirty()
+            if self._is_tail_due:
+                self._seal_tails()
             while len(self._unacknowledged) < _WINDOW and (batch := self._next_batch()):
                 self._number += 1
                 self._unacknowledged[self._number] = batch

@@ -51,8 +51,8 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     stale: bool = False  # not begun: the code on disk is newer than the loaded code; run it in a new child
     is_async: bool = False  # the function is `async def`: its calls may share a child
     sequential: bool = False  # not begun: it can't share a child with others
-    output: tuple[tuple[int, bytes], ...] = ()  # output of a call that shared its child: stream, bytes
-    output_dropped_bytes: int = 0
+    # Output of a call that shared its child, in order: stream, how many bytes of it came before, bytes.
+    output: tuple[tuple[int, int, bytes], ...] = ()
     grown_bytes: int = 0  # how much more memory the child holds than before its first call, at the last measurement
     written_bytes: int = 0  # written to disks; 0 for short calls
     stalled_us: int = 0  # how long its shared event loop was blocked by a call that did not await

@@ -40,6 +40,23 @@ class RunSpec(msgspec.Struct, kw_only=True):
         return self.upload is not None or self.archive is not None or bool(self.files)
 
 
+class _LogFields(msgspec.Struct):
+    log_limit: int = 0
+
+
+_decode_log_fields = msgspec.json.Decoder(_LogFields).decode
+
+
+def log_limit_of(spec: bytes, usual_bytes: int) -> int:
+    """How much output is kept: what the spec says, else `usual_bytes`. Most specs are not decoded at all."""
+    if b'"log_limit"' not in spec:
+        return usual_bytes
+    try:
+        return _decode_log_fields(spec).log_limit or usual_bytes
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return usual_bytes  # nobody can read it: it will be refused
+
+
 decode_spec = msgspec.json.Decoder(RunSpec).decode
 _decode_positional = msgspec.json.Decoder(list[object]).decode
 _decode_keywords = msgspec.json.Decoder(dict[str, object]).decode

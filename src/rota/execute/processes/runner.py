@@ -25,9 +25,10 @@ from rota.execute.files.save_requests import CheckpointWatch
 from rota.execute.images.node_images import Images
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Spawn
 from rota.execute.linux import work_folder
-from rota.execute.logs.capture import Capture, Flow, OutputPipes
+from rota.execute.logs.capture import Capture
+from rota.execute.logs.pipes import Flow, OutputPipes
 from rota.execute.messages.masking import mask_text, masks_of, patterns_of
-from rota.execute.messages.spec import RunSpec
+from rota.execute.messages.spec import RunSpec, log_limit_of
 from rota.execute.processes.ends import (
     container_finish,
     finish_of,
@@ -301,7 +302,8 @@ class ProcessUnit:
     ) -> None:
         self._runner = runner
         self._pipes = pipes
-        self._capture = Capture(*attempt.key, runner.log_limit_bytes, masks_of(attempt.run.secrets))
+        limit_bytes = log_limit_of(attempt.run.spec, runner.log_limit_bytes)
+        self._capture = Capture(*attempt.key, limit_bytes, masks_of(attempt.run.secrets))
         self._cap: asyncio.TimerHandle | None = None
         self._is_over = False
         self._began_at = 0.0
@@ -319,7 +321,7 @@ class ProcessUnit:
 
     def tell(self, sentence: str) -> None:
         """Adds a sentence for its owner to its output."""
-        self._capture.add(_STDERR, f"rota: {sentence}\n".encode(errors="replace"))
+        self._runner.flow.add(self._capture, _STDERR, f"rota: {sentence}\n".encode(errors="replace"))
 
     def begin(self, number: int, began_at: float) -> None:
         self.number = number

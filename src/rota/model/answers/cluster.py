@@ -29,6 +29,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None = None
     secrets: int | None = None
     graphs: int | None = None
+    log_limit_bytes: int | None = None  # the most output kept of one attempt
     tolerance_seconds: float | None = None  # of tasks given neither a tolerance nor a cap; null: they are never late
 
 

@@ -148,7 +148,7 @@ class TaskDocument(TaskSummary, frozen=True, kw_only=True):
     peak_memory_bytes: int | None = None
     written_bytes: int | None = None
     log_bytes: int = 0  # output of the last attempt that is kept
-    log_dropped_bytes: int = 0  # output of the last attempt beyond the limit
+    log_dropped_bytes: int = 0  # output of the last attempt that is left out
     result: Any = None
     failure: Failure | None = None
     outcome: str | None = None
@@ -241,12 +241,18 @@ class AttemptList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a followed log: a chunk of output, the progress of the task, or with `end` how the task ended."""
+    """One line of a log: a chunk of output, the progress of the task, or with `end` how the task ended."""
 
+    task: MayBeAbsent[int] = 0  # only in the log of an array or a graph: the task that wrote it
+    name: MayBeAbsent[str] = ""  # the same: its name in the graph
+    index: MayBeAbsent[int | None] = None  # the same: its place in the array
+    graph: MayBeAbsent[int] = 0  # only with `end`: all tasks of this array or graph have ended
     attempt: MayBeAbsent[int] = 0
     seq: MayBeAbsent[int] = 0
     stream: MayBeAbsent[str] = "stdout"
     data_base64: MayBeAbsent[str] = ""
+    offset: MayBeAbsent[int] = -1  # how many bytes of the stream came before; absent if unknown
+    left_out_bytes: MayBeAbsent[int] = 0  # how many bytes of the stream are left out just before this chunk
     progress: MayBeAbsent[ProgressDocument | None] = None
     end: MayBeAbsent[bool] = False
     state: MayBeAbsent[str] = ""
@@ -254,3 +260,4 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     reason: MayBeAbsent[str | None] = None
     kept_bytes: MayBeAbsent[int] = 0
     dropped_bytes: MayBeAbsent[int] = 0
+    next: MayBeAbsent[str | None] = None  # the last line of a page of an array's or a graph's log: the next cursor

@@ -22,6 +22,9 @@ MOST_FILES = 100
 MOST_PATTERNS = 100
 MOST_PROCESSES = 100_000
 MOST_MOUNTS = 20
+LEAST_LOG_BYTES = 1024
+MOST_LOG_BYTES = 2**40
+DEFAULT_LOG_BYTES = 1024 * 1024
 LONGEST_IMAGE = 255
 
 # registry.example:5000/path/name:tag@sha256:digest, as engines read it; never something they could take for an option.
@@ -55,6 +58,7 @@ def faults_of(request: TaskRequest, pointer: str = "") -> list[Fault]:
     unplaceable_waits(request, faults)
     named_isolation(request, None, faults)
     check_processes(request, faults)
+    log_limit_of(request, faults)
     check_mount_names(request, faults)
     check_image(request, faults)
     check_labels(request, faults)
@@ -143,6 +147,12 @@ def named_isolation(request: TaskRequest, usual: str | None, faults: FaultList) 
 def check_processes(request: TaskRequest, faults: FaultList) -> None:
     if request.processes is not None and not 1 <= request.processes <= MOST_PROCESSES:
         faults.add("processes", "out-of-range", f"{request.processes} is not from 1 to {MOST_PROCESSES}")
+
+
+def log_limit_of(request: TaskRequest, faults: FaultList) -> int | None:
+    """How much output of each attempt is kept; None: as the server does."""
+    least, most = LEAST_LOG_BYTES, MOST_LOG_BYTES
+    return amount_of("log_limit", request.log_limit, bytes_of, least, most, "from 1Ki to 1Ti", faults)
 
 
 def check_mount_names(request: TaskRequest, faults: FaultList) -> None:

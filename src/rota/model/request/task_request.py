@@ -58,6 +58,7 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     isolation: str | None = None  # none | sandbox | container
     network: bool = False  # a sandboxed task may use the node's network
     processes: int | None = None  # processes and threads at once
+    log_limit: int | str | None = None  # bytes of output kept of each attempt
     mounts: list[str] = []  # folders that the node's operator has named
 
     pool: str | None = None

@@ -15,7 +15,7 @@ from rota.dispatch.agent_connection import HigherEpochSeen, Refused, serve_agent
 from rota.model.answers.workers import LeaderAddress
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.tenant import Scope
-from rota.store.logs import LogCounter
+from rota.store.logs import MOST_ROW_BYTES, LogCounter
 from rota.store.progress import store_progress
 
 router = APIRouter(prefix="/v1/worker", tags=["workers"])
@@ -89,10 +89,12 @@ async def logs(websocket: WebSocket) -> None:
                     if isinstance(frame, wire.ProgressBatch):
                         await store_progress(connection, frame.reports)
                         continue
-                    await counter.store(connection, frame.chunks)
+                    crowded = await counter.store(connection, frame.chunks)
             except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
                 raise Refused(wire.CLOSE_NOT_UNDERSTOOD, "a chunk names no possible task") from error
-            await websocket.send_bytes(wire.encode(wire.LogStored(frame.number)))
+            # An attempt that writes faster than its output moves waits here, so that rows do not pile up.
+            full = [attempt for attempt in crowded if await services.move_log(attempt) > MOST_ROW_BYTES]
+            await websocket.send_bytes(wire.encode(wire.LogStored(frame.number, full)))
     except wire.WireError as error:
         await _close(websocket, wire.CLOSE_NOT_UNDERSTOOD, str(error)[:120])
     except Refused as refusal:

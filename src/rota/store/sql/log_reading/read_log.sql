@@ -9,10 +9,12 @@ with segment as materialized (
     order by log_segments.first_seq
     limit 1
 )
-select null::integer as seq, null::smallint as stream, null::bytea as data, segment.* from segment
+select null::integer as seq, null::smallint as stream, null::bytea as data,
+    null::bigint as byte_offset, segment.* from segment
 union all
 (
-    select log_chunks.seq, log_chunks.stream, log_chunks.data, null, null, null, null, null from log_chunks
+    select log_chunks.seq, log_chunks.stream, log_chunks.data, log_chunks.byte_offset, null, null, null, null, null
+    from log_chunks
     where log_chunks.task = $1 and log_chunks.attempt = $2 and log_chunks.seq > $3
         and ($4::smallint is null or log_chunks.stream = $4) and ($5::timestamptz is null or log_chunks.at >= $5)
         and not exists (select from segment)
