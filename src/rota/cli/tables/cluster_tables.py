@@ -29,6 +29,7 @@ def me(answer: documents.Me) -> str:
             ("memory in use", f"{size(used.running_memory_bytes)} of {memory}"),
             *((name, f"{number(getattr(used, name))} of {limit(getattr(plan, name))}") for name in _NUMBERS),
             ("storage", f"{size(used.storage_bytes)} of {_storage(plan)}"),
+            ("log limit", f"{_log_limit(plan)} of each attempt, if a task asks for it"),
             ("longest cap", span(plan.longest_cap_seconds)),
             ("tolerance", f"{_tolerance(plan)} if a task has no tolerance, category or cap"),
             ("tiers", ", ".join(plan.tiers)),
@@ -207,7 +208,7 @@ def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
         f"{one.urgent_percent} %",
         "yes" if one.network else "no",
         _storage(one),
-        size(one.log_limit_bytes) if one.log_limit_bytes is not None else "unlimited",
+        _log_limit(one),
         _tolerance(one),
         ", ".join(one.tiers),
     )
@@ -215,6 +216,10 @@ def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
 
 def _storage(one: documents.PlanDocument) -> str:
     return size(one.storage_bytes) if one.storage_bytes is not None else "unlimited"
+
+
+def _log_limit(one: documents.PlanDocument) -> str:
+    return size(one.log_limit_bytes) if one.log_limit_bytes is not None else "unlimited"
 
 
 def _tolerance(one: documents.PlanDocument) -> str:
