@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.decide.messages import SharesKnown
+from rota.decide.messages import SharesKnown, StartRefused, TasksReady
 from rota.decide.policy import Policy
 from tests.decide.clockwork import SECOND_US, Clockwork
 from tests.decide.scene import GIGABYTE, Scene
@@ -318,3 +318,19 @@ def test_a_tenant_nobody_has_charged_does_not_go_before_all_others_after_a_failo
     scene.order()
     running = [tenant.running for tenant in scene.core.state.tenants.values()]
     assert running == [10, 10, 10]
+
+
+def test_a_task_whose_starts_were_refused_is_charged_for_one_attempt() -> None:
+    scene = Scene()
+    worker = scene.worker(cpus=4)
+    task = scene.task(cap=86_400)
+    for _ in range(12):
+        worker.expects(task)
+        scene.decide()
+        scene.apply(StartRefused(task.id))
+        scene.apply(TasksReady([task]))
+    worker.expects(task)
+    scene.decide()
+    scene.later(seconds=15)
+    scene.decide()
+    assert scene.core.state.running[task.id].charged_us <= 30 * SECOND_US

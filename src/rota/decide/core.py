@@ -96,6 +96,7 @@ class Core:
             tenant.limited = limits != (None, None, None, False)
             tenant.stuck.clear()
         tenant.urgent_ppm = event.urgent_ppm
+        tenant.longest_cap_us = event.longest_cap_us
 
     # ---- deciding -------------------------------------------------------------------------------------------------
 

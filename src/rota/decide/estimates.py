@@ -1,4 +1,7 @@
-"""Run times: learned from ended attempts, bounded by the cap."""
+"""Run times: learned from ended attempts, bounded by the cap.
+
+A cap that nobody gave (the longest of the plan) says nothing about run times and is never taken for an estimate.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +13,36 @@ DAY_US = 86_400 * 1_000_000
 
 
 def learn(state: CoreState, running: Running, run_us: int, calls_per_grant: int) -> None:
-    """Updates a running mean and an estimate of the 90th percentile, which rises fast and falls slowly."""
+    """Updates a running mean and estimates of the 90th percentile, of the same work and of the tenant's same shape."""
     key = (running.tenant, running.work)
     if calls_per_grant > 1:
         state.calls_per_grant[key] = calls_per_grant
     elif state.calls_per_grant:
         state.calls_per_grant.pop(key, None)
-    means, p90s = state.run_us, state.p90_us
+    means = state.run_us
     mean = means.get(key)
     means[key] = run_us if mean is None else (7 * mean + run_us) // 8
-    p90 = p90s.get(key)
-    if p90 is None:
-        p90s[key] = run_us
-    elif run_us > p90:
-        p90s[key] = p90 + ((run_us - p90) * 9 // 20 or 1)
-    else:
-        p90s[key] = p90 - (p90 - run_us) // 20
+    _learn_p90(state.p90_us, key, run_us)
+    _learn_p90(state.shape_p90_us, (running.tenant, running.shape), run_us)
     if len(means) > MOST_LEARNED:
         for old in list(state.run_us)[: MOST_LEARNED // 2]:
             del state.run_us[old]
             state.p90_us.pop(old, None)
             state.calls_per_grant.pop(old, None)
+
+
+def _learn_p90(p90s: dict[tuple[int, int], int], key: tuple[int, int], run_us: int) -> None:
+    """The estimate rises fast and falls slowly."""
+    p90 = p90s.get(key)
+    if p90 is None:
+        if len(p90s) > MOST_LEARNED:
+            for old in list(p90s)[: MOST_LEARNED // 2]:
+                del p90s[old]
+        p90s[key] = run_us
+    elif run_us > p90:
+        p90s[key] = p90 + ((run_us - p90) * 9 // 20 or 1)
+    else:
+        p90s[key] = p90 - (p90 - run_us) // 20
 
 
 def expected_us(state: CoreState, task: ReadyTask) -> int | None:
@@ -48,18 +60,36 @@ def likely_us(state: CoreState, tenant: int, work: int, cap_us: int) -> int:
     return min(likely, cap_us) if cap_us else likely
 
 
+def surely_us(task: ReadyTask) -> int:
+    """The run time that no attempt exceeds: its cap."""
+    return task.cap_ms * 1000 or DAY_US
+
+
 def longest_us(state: CoreState, task: ReadyTask) -> int:
-    """For backfilling: the longest run time to expect. The cap is the hard bound; the percentile may be shorter."""
-    cap_us = task.cap_ms * 1000 or DAY_US
-    p90 = state.p90_us.get((task.tenant, task.work))
-    return cap_us if p90 is None else min(cap_us, p90)
+    """The longest run time to expect of a task that has not started."""
+    cap_us = surely_us(task)
+    length_us = _length_us(state, task.tenant, task.work, task.shape, cap_us)
+    return cap_us if length_us is None else min(length_us, cap_us)
 
 
 def end_us(state: CoreState, running: Running, now_us: int) -> int:
-    """When the attempt will probably end: by the percentile, and once that has passed by its cap."""
-    p90 = state.p90_us.get((running.tenant, running.work))
+    """When the attempt will probably end.
+
+    If nothing is known of its length, or that has passed, it is expected to run for as long again as it has run.
+    """
     since_us, cap_us = running.since_us, running.cap_us or DAY_US
-    if p90 is not None and since_us + p90 > now_us:
-        return since_us + (p90 if p90 < cap_us else cap_us)
-    end = since_us + cap_us
+    length_us = _length_us(state, running.tenant, running.work, running.shape, cap_us)
+    if length_us is None or since_us + length_us <= now_us:
+        length_us = 2 * (now_us - since_us)
+    end = since_us + min(length_us, cap_us)
     return end if end > now_us else now_us + 1
+
+
+def _length_us(state: CoreState, tenant: int, work: int, shape: int, cap_us: int) -> int | None:
+    """Nine in ten attempts of such work are shorter; else a cap that was given; else nine in ten of the shape are."""
+    p90 = state.p90_us.get((tenant, work))
+    if p90 is not None:
+        return p90
+    if cap_us < state.tenants[tenant].longest_cap_us:
+        return cap_us
+    return state.shape_p90_us.get((tenant, shape))

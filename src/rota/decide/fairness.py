@@ -65,13 +65,13 @@ def charge_the_long(state: CoreState, dues: Dues, now_us: int) -> None:
         running = held.get(number)
         if running is None or not running.granted:
             continue
-        charged, ahead_us, run_us = running.charged, running.charged_us, now_us - running.since_us
-        if run_us > ahead_us:
-            ahead_us = run_us
-        more = 2 * charged * ahead_us // running.charged_us - charged
+        charged, charged_us, run_us = running.charged, running.charged_us, now_us - running.since_us
+        if run_us < charged_us:
+            continue  # the entry is of an earlier attempt; this one has its own
+        more = 2 * charged * run_us // charged_us - charged
         tenants[running.tenant].key += more
-        running.charged, running.charged_us = charged + more, 2 * ahead_us
-        dues.add(now_us + ahead_us, number)
+        running.charged, running.charged_us = charged + more, 2 * run_us
+        dues.add(now_us + run_us, number)
 
 
 def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> None:

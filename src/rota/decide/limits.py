@@ -53,6 +53,15 @@ def would_exceed_peak(state: CoreState, need: Need, used: Sequence[int] | None =
     )
 
 
+def used_with(used: Sequence[int], need: Need) -> list[int]:
+    """What would be used in the pool with the need."""
+    more = list(used)
+    for dimension, amount in need.amounts:
+        if dimension < len(more):
+            more[dimension] += amount
+    return more
+
+
 def keeps_for_urgent(state: CoreState, now_us: int) -> bool:
     """Whether capacity is kept for urgent work: only if some was seen lately, so more is to be expected."""
     policy = state.policy

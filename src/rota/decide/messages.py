@@ -6,7 +6,7 @@ import msgspec
 
 from rota.decide.policy import Policy
 from rota.model.node import Closed
-from rota.model.queue import AuthorisedAttempt, ReadyTask
+from rota.model.queue import NEVER_US, AuthorisedAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 
 
@@ -63,6 +63,7 @@ class TenantKnown(Event, frozen=True):
     running_limit: int | None = None
     urgent_ppm: int = 500_000  # of the pool, held through the urgent lane while others wait
     paused: bool = False  # no new task of it starts
+    longest_cap_us: int = NEVER_US  # of its plan: a task without a cap of its own has this one
 
 
 class SharesKnown(Event, frozen=True):

@@ -15,7 +15,7 @@ from rota.decide.messages import Decision
 from rota.decide.placement import Placement
 from rota.decide.prefetch import Prefetch
 from rota.decide.ready import is_gated
-from rota.decide.state import CoreState, Need, Node, RankQueue, Tenant
+from rota.decide.state import Blocked, CoreState, Need, Node, RankQueue, Tenant
 from rota.decide.turn import Pass, Turn
 from rota.model.queue import ReadyTask
 
@@ -149,19 +149,32 @@ def _is_held_back(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: 
         run.demoted[tenant.id] = None
         turn.skip_shape(tenant, task.shape)
         return True
-    if not (
-        (run.keeps_for_urgent and limits.kept_dimension(state, need) is not None)
-        or (turn.gated and limits.would_exceed_peak(state, need))
-    ):
+    if not _exceeds_mark(run, turn.rank, task, need):
         return False
     if _is_demoted(state, turn, task):
         turn.skip_shape(tenant, task.shape)
         return True
-    if turn.gated:
-        _note_blocked(run, turn, task)
+    _note_blocked(run, turn, task)
     ready.note_brief(state, (turn.rank, task.shape))
     ready.close(state, (turn.rank, task.shape))
     return True
+
+
+def _exceeds_mark(run: Pass, rank: int, task: ReadyTask, need: Need) -> bool:
+    """Whether a start would use capacity kept for urgent work, or take the pool over its peak mark.
+
+    Firm reservations count as used: else small tasks could take what a big one waits for on other nodes.
+    """
+    state, gated = run.state, is_gated(rank)
+    if rank == URGENT_RANK or not (gated or run.keeps_for_urgent):
+        return False
+    used = state.used
+    for kept in state.reservations.values():
+        if kept.firm and kept.rank <= rank and kept.task != task.id and (other := state.ready.get(kept.task)):
+            used = limits.used_with(used, state.needs[other.shape])
+    return (run.keeps_for_urgent and limits.kept_dimension(state, need, used) is not None) or (
+        gated and limits.would_exceed_peak(state, need, used)
+    )
 
 
 # ---- step 4: a node with free resources ------------------------------------------------------------------------------
@@ -175,7 +188,7 @@ def start_now(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need
         node = run.placement.pick(need, avoid=task.avoid_node)
         if node is None:
             run.full[shape] = None
-        elif turn.blocked is not None or state.reservations:
+        elif _has_reservations(run, turn):
             node = _beside_reservations(run, turn, node, task, need)
     if node is None and state.reservations:
         task, node = _backfill(run, turn, tenant, task, need)
@@ -185,15 +198,23 @@ def start_now(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need
     return True
 
 
-def _beside_reservations(run: Pass, turn: Turn, node: Node, task: ReadyTask, need: Need) -> Node | None:
-    """The node or another one, if a start there delays no task with a reservation."""
+def _has_reservations(run: Pass, turn: Turn, *, behind: bool = False) -> bool:
+    """Whether any node is reserved. Before another task starts, the rank's blocked task gets a reservation."""
     state, rank = run.state, turn.rank
     if turn.blocked is not None and not turn.reserved and rank not in state.reservations:
+        if behind and estimates.expected_us(state, turn.blocked) is not None:
+            return bool(state.reservations)  # it is short and will wait behind others in its turn
         turn.reserved = True
         reserved = reservation.reserve(state, turn.blocked, rank, run.now_us)
         if reserved is not None:
-            state.reservations[rank] = reserved
-    if not state.reservations or reservation.may_use(state, node, need, task, rank, run.now_us):
+            reservation.keep(state, reserved, run.now_us)
+    return bool(state.reservations)
+
+
+def _beside_reservations(run: Pass, turn: Turn, node: Node, task: ReadyTask, need: Need) -> Node | None:
+    """The node or another one, if a start there delays no task with a reservation."""
+    state, rank = run.state, turn.rank
+    if reservation.may_use(state, node, need, task, rank, run.now_us):
         return node
     other = run.placement.pick(need, avoid=task.avoid_node, refuse=node.id)
     if other is not None and reservation.may_use(state, other, need, task, rank, run.now_us):
@@ -230,7 +251,9 @@ def start_behind(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: N
     if name in state.groups:
         ready.note_brief(state, name)
     node = run.prefetch.pick_beside(task, shared) if expected is None else run.prefetch.pick_behind(need, expected)
-    if node is None or not reservation.leaves_time(state, node, run.now_us):
+    if node is None:
+        return False
+    if _has_reservations(run, turn, behind=True) and not reservation.leaves_time(state, node, task, run.now_us):
         return False
     run.start(turn.rank, tenant, task, node, need, behind=True)
     return True
@@ -257,7 +280,7 @@ def _note_blocked(run: Pass, turn: Turn, task: ReadyTask) -> None:
         return  # no node could ever hold it: the demand signal says so
     if turn.blocked is None:
         turn.blocked = task
-        state.blocked[turn.rank] = task.id
+        state.blocked[turn.rank] = Blocked(task.id)
     _ask(run, turn.rank, task)
 
 
@@ -302,13 +325,16 @@ def _begin_turn(run: Pass, rank: int) -> Turn:
 def _recall_blocked(run: Pass, turn: Turn) -> None:
     """The task that was blocked in an earlier pass, if it still is: a node is looked for again."""
     state, rank = run.state, turn.rank
-    task = state.ready.get(state.blocked.get(rank, 0))
+    blocked = state.blocked.get(rank)
+    task = None if blocked is None else state.ready.get(blocked.task)
     if (
         task is not None
+        and run.placement.fits_some(state.needs[task.shape])
         and concurrency_keys.is_open(state, task)
         and not limits.over_tenant_limit(state, state.tenants[task.tenant], task)
     ):
-        if run.placement.pick(state.needs[task.shape]) is None:
+        need = state.needs[task.shape]
+        if run.placement.pick(need) is None or _exceeds_mark(run, rank, task, need):
             turn.blocked = task
             _ask(run, rank, task)
             return
@@ -320,24 +346,30 @@ def _recall_blocked(run: Pass, turn: Turn) -> None:
 
 
 def _serve_reservation(run: Pass, rank: int) -> None:
-    """Starts the rank's task with a reservation if it fits now. A task that is not late gives the reservation up."""
+    """Starts the rank's task with a reservation if it fits now.
+
+    A reservation that is not firm is given up if its task is not late: the next one may be on a better node.
+    """
     state = run.state
     kept = state.reservations.get(rank)
     if kept is None:
         return
     task = state.ready.get(kept.task)
-    if task is None or (not kept.preempting and task.start_by_us > run.now_us):
+    if task is None or (not kept.preempting and not kept.firm and task.start_by_us > run.now_us):
         _drop_reservation(state, rank)
         return
     tenant, need = state.tenants[task.tenant], state.needs[task.shape]
     if limits.over_tenant_limit(state, tenant, task) or not concurrency_keys.is_open(state, task):
         _drop_reservation(state, rank)  # the task may not start: its node would stand idle
         return
+    if not reservation.estimate_again(state, kept, need, run.now_us):
+        _drop_reservation(state, rank)
+        return
     most = state.policy.pool_running_limit
     if most is not None and len(state.running) >= most:
         return
     node = run.placement.pick(need, avoid=task.avoid_node)
-    if node is not None and not (is_gated(rank) and limits.would_exceed_peak(state, need)):
+    if node is not None and not _exceeds_mark(run, rank, task, need):
         _drop_reservation(state, rank)
         run.start(rank, tenant, task, node, need, behind=False)
 

@@ -22,8 +22,9 @@ SHORT_PART = 100  # a task is short if its cap is at most a hundredth of the vic
 
 def make_room(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> list[Preempt]:
     """The tasks to preempt, if any. Their node is then reserved for the task."""
-    if rank in state.reservations and state.reservations[rank].preempting:
-        return []  # one at a time: the last victims have not left yet
+    kept = state.reservations.get(rank)
+    if kept is not None and (kept.preempting or (kept.firm and kept.task != task.id)):
+        return []  # one at a time: the last victims have not left yet, or another task has waited for its node too long
     allowed = _tokens(state, now_us)
     if not allowed:
         return []

@@ -1,24 +1,28 @@
-"""Reservation and backfill: a task that fits nowhere reserves the node where it fits first, and keeps it.
+"""Reservation and backfill: the first task of a rank that fits nowhere reserves the node where it fits first.
 
-Other tasks may start there if they end before, or fit beside it. So a stream of small tasks can't starve a big one, and
-a big one doesn't hold up the small ones.
+Other tasks may start there if they probably end before, or fit beside it: a big task doesn't hold up the small ones.
+The time is an estimate, made anew in every pass. Once the earliest time named so far has passed, the reservation is
+firm: the task keeps its node, no work waits behind other work there, and only tasks whose cap ends in time may start.
+So a stream of small tasks can't starve a big one, however wrong the estimates are.
 """
 
 from __future__ import annotations
 
-from rota.decide.estimates import end_us, longest_us
+from rota.decide.estimates import end_us, longest_us, surely_us
 from rota.decide.node_resources import admits, could_hold, fits, move
 from rota.decide.state import CoreState, Need, Node, Reservation
-from rota.model.queue import ReadyTask
+from rota.model.queue import NEVER_US, ReadyTask
 
 MOST_LOOKED_AT = 16
-NEVER_US = 1 << 62
 
 
 def reserve(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> Reservation | None:
-    """The earliest reservation, or None if no node could ever hold the task or too many nodes are reserved."""
-    held = {reservation.node for reservation in state.reservations.values()}
-    most = max(1, len(state.nodes) * state.policy.reserved_nodes_ppm // 1_000_000)
+    """The earliest reservation, or None if no node could ever hold the task or too many nodes are reserved.
+
+    Reservations of later ranks do not count: they give way.
+    """
+    held = {reservation.node for reservation in state.reservations.values() if reservation.rank < rank}
+    most = _most_nodes(state)
     need = state.needs[task.shape]
     best: Reservation | None = None
     looked_at = 0
@@ -34,6 +38,40 @@ def reserve(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> Reserv
         if best is None or at_us < best.at_us:
             best = Reservation(task.id, rank, node.id, at_us, spare)
     return best
+
+
+def keep(state: CoreState, reserved: Reservation, now_us: int) -> None:
+    """Adds the reservation. If too many nodes are reserved then, the latest rank gives its reservation up."""
+    state.reservations[reserved.rank] = reserved
+    note_time(state, reserved, now_us)
+    while len({reservation.node for reservation in state.reservations.values()}) > _most_nodes(state):
+        latest = max(state.reservations)
+        if latest <= reserved.rank:
+            return
+        del state.reservations[latest]
+
+
+def _most_nodes(state: CoreState) -> int:
+    return max(1, len(state.nodes) * state.policy.reserved_nodes_ppm // 1_000_000)
+
+
+def estimate_again(state: CoreState, kept: Reservation, need: Need, now_us: int) -> bool:
+    """Sets the reservation's time and its spare resources as they are now; False if its node can't hold the task."""
+    node = state.nodes.get(kept.node)
+    if node is None or not admits(need, node) or not could_hold(need, node):
+        return False
+    if not kept.preempting:
+        kept.at_us, kept.spare = earliest(state, node, need, now_us)
+        note_time(state, kept, now_us)
+    return True
+
+
+def note_time(state: CoreState, kept: Reservation, now_us: int) -> None:
+    """The reservation is firm once the earliest time that its task was given has come."""
+    blocked = state.blocked.get(kept.rank)
+    if blocked is not None and blocked.task == kept.task:
+        kept.firm = blocked.by_us <= now_us
+        blocked.by_us = min(blocked.by_us, kept.at_us)
 
 
 def earliest(state: CoreState, node: Node, need: Need, now_us: int, before_us: int = NEVER_US) -> tuple[int, list[int]]:
@@ -52,6 +90,8 @@ def earliest(state: CoreState, node: Node, need: Need, now_us: int, before_us: i
         at_us = end
         if at_us >= before_us:
             break
+    if node.behind:
+        at_us += state.policy.ahead_us  # prefetched work comes first
     for dimension, amount in need.amounts:
         free[dimension] -= amount
     return at_us, free
@@ -63,7 +103,8 @@ def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int
     for reservation in state.reservations.values():
         if reservation.node != node.id or reservation.task == task.id or rank < reservation.rank:
             continue
-        if not reservation.preempting and now_us + longest_us(state, task) <= reservation.at_us:
+        lasts_us = surely_us(task) if reservation.firm else longest_us(state, task)
+        if not reservation.preempting and now_us + lasts_us <= reservation.at_us:
             continue
         spare = reservation.spare
         if any(dimension >= len(spare) or spare[dimension] < amount for dimension, amount in need.amounts):
@@ -75,9 +116,10 @@ def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int
     return True
 
 
-def leaves_time(state: CoreState, node: Node, now_us: int) -> bool:
-    """Whether short work may wait on the node: never where a task was preempted, nor just before a reservation."""
-    if not state.reservations:
-        return True
+def leaves_time(state: CoreState, node: Node, task: ReadyTask, now_us: int) -> bool:
+    """Whether short work may wait on the node: not just before a reservation, nor where one is firm."""
     ahead_us = now_us + 2 * state.policy.ahead_us
-    return all(r.node != node.id or (not r.preempting and r.at_us > ahead_us) for r in state.reservations.values())
+    return all(
+        r.node != node.id or r.task == task.id or not (r.preempting or r.firm or r.at_us <= ahead_us)
+        for r in state.reservations.values()
+    )

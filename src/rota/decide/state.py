@@ -13,7 +13,7 @@ import msgspec
 
 from rota.decide.policy import Policy
 from rota.model.node import Closed
-from rota.model.queue import ReadyTask
+from rota.model.queue import NEVER_US, ReadyTask
 from rota.model.resources import Resources, Shape
 
 CPU, MEMORY, DISK, PORTS, IOPS, BANDWIDTH, GPU = range(7)  # GPU counts thousandths of devices
@@ -136,6 +136,7 @@ class Tenant:
     memory_bytes_limit: int | None = None
     running_limit: int | None = None
     paused: bool = False  # no new task of it starts
+    longest_cap_us: int = NEVER_US  # of its plan: a task without a cap of its own has this one
     limited: bool = False  # has any of these limits, or is paused
     urgent_ppm: int = 500_000
     cpu_milli: int = 0  # held now, prefetched included
@@ -184,15 +185,24 @@ class RankQueue:
 
 
 @dataclass(slots=True)
+class Blocked:
+    """A rank's first task that fits on no node. It stays the first one until it starts or may not start."""
+
+    task: int
+    by_us: int = NEVER_US  # the earliest time that any of its reservations has named
+
+
+@dataclass(slots=True)
 class Reservation:
     """A node kept for a task that fits nowhere now: others may use it if that doesn't delay the task."""
 
     task: int
     rank: int
     node: int
-    at_us: int
+    at_us: int  # when the task will probably fit there; estimated again in every pass
     spare: list[int]  # free resources beside it at that moment
     preempting: bool = False  # tasks were preempted for it
+    firm: bool = False  # the task should have started by now: others may use the node only if they surely end in time
 
 
 @dataclass(slots=True)
@@ -215,6 +225,7 @@ class CoreState:
     preemptible: int = 0  # how many running tasks could be asked to give way
     run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → mean run time
     p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → nine in ten are shorter
+    shape_p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, shape) → likewise
     calls_per_grant: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → if more than 1
     total: list[int] = field(default_factory=lambda: [0] * FIXED)  # of open nodes
     used: list[int] = field(default_factory=lambda: [0] * FIXED)  # granted on open nodes
@@ -222,7 +233,7 @@ class CoreState:
     urgent_seen_us: int | None = None
     served: int | None = None  # the tenant served last
     floor_key: int = 0  # its key then, before the charge: a tenant that comes back does not begin below it
-    blocked: dict[int, int] = field(default_factory=dict)  # rank → its first task that fits on no node
+    blocked: dict[int, Blocked] = field(default_factory=dict)  # by rank
     kept: bool = False  # capacity was kept for urgent work in the last pass
     reservations: dict[int, Reservation] = field(default_factory=dict)  # rank → reservation
     inflation_from_us: int | None = None

@@ -168,6 +168,7 @@ class Loader:
                     tenant.running_limit,
                     10_000 * tenant.urgent_percent,
                     tenant.paused,
+                    tenant.longest_cap_seconds * 1_000_000,
                 ),
                 now_us,
             )

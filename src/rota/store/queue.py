@@ -144,7 +144,8 @@ class ActiveTenant:
     memory_bytes_limit: int | None
     running_limit: int | None
     urgent_percent: int
-    paused: bool = False
+    paused: bool
+    longest_cap_seconds: int
 
 
 async def active_tenants(connection: AnyConnection, pool: int) -> list[ActiveTenant]:

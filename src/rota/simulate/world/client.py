@@ -73,15 +73,13 @@ class Clients:
             self._keys += 1
             keys.append(f"k{self._keys}" if keyed else None)
         if plain is not None:
-            tasks = [self._fields(options.pools[0], shape=plain) for _ in range(count)]
+            tasks = [self.fields(options.pools[0], shape=plain) for _ in range(count)]
         else:
-            tasks = [
-                self._fields(pool if chance.random() < 0.9 else chance.choice(options.pools)) for _ in range(count)
-            ]
+            tasks = [self.fields(pool if chance.random() < 0.9 else chance.choice(options.pools)) for _ in range(count)]
         request = Request(tenant, tasks, keys)
         if plain is None:
             self._link(request, tenant)
-        self._send(request, 0, [False])
+        self.send(request)
 
     def _link(self, request: Request, tenant: int) -> None:
         """Adds dependencies: on earlier tasks of the request, and on older tasks."""
@@ -93,7 +91,7 @@ class Clients:
                 recent = self.owned[tenant][-6:]
                 request.parents[index] = sorted(set(chance.sample(recent, min(len(recent), chance.choice((1, 2))))))
 
-    def _fields(self, pool: int, shape: int | None = None) -> dict[str, Any]:
+    def fields(self, pool: int, shape: int | None = None) -> dict[str, Any]:
         chance, options = self._chance, self._world.options
         attempts = chance.choice((1, 2, 3))
         length = chance.random()
@@ -135,6 +133,12 @@ class Clients:
             "expires": given and options.expiry > 0 and chance.random() < options.expiry,
             "work": kind,
         }
+
+    def send(self, request: Request) -> list[bool]:
+        """Sends the request; the list says later whether it was answered, or given up without an idempotency key."""
+        answered = [False]
+        self._send(request, 0, answered)
+        return answered
 
     def _send(self, request: Request, tries: int, answered: list[bool]) -> None:
         if answered[0]:

@@ -76,6 +76,16 @@ class WatchedCore(Core):
                 auditor.learned_paused(term, ("tenant", event.tenant), paused=event.paused)
             case messages.NodeJoined():
                 auditor.learned_joined(term, event.node, (event.capacity.cpu_milli, event.capacity.memory_bytes))
+                self._note_nodes()
+            case messages.NodeOpened() | messages.NodeClosed() | messages.NodeLeft():
+                self._note_nodes()
+
+    def _note_nodes(self) -> None:
+        """The auditor learns whether a big task of the stream could run on any open node."""
+        auditor = self._auditor
+        cpu, _ = auditor.shapes.get(auditor.stream_shapes[1], (0, 0))
+        auditor.big_fits = any(node.open and node.capacity.cpu_milli >= cpu for node in self.state.nodes.values())
+        auditor.disturbed(self._now_us())
 
     def plan(self, now_us: int, at_most: int) -> Any:
         decisions = super().plan(now_us, at_most)

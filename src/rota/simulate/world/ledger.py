@@ -98,6 +98,7 @@ class Ledger(Limits):
         if self.self_killed.get(task) == attempt - 1:
             self._sometimes.hit("self-kill before re-dispatch")
         self._check_fairness(task, record, now_us)
+        self._check_waiting(task, record, now_us)
 
     def ended(
         self, task: int, number: int, state: int, outcome: int, fence: tuple[int, int] | None, reason: str
@@ -214,6 +215,7 @@ class Ledger(Limits):
             )
         self._change(task, state, version, None)
         record.start_by_us = start_by_us
+        self.watch_waiting(task, now_us)
         self._sometimes.hit("a paused task went on")
 
     def edited(self, task: int, version: int, pool: int, lane: int, start_by_us: int, tolerance_ms: int | None) -> None:

@@ -5,12 +5,24 @@ Operators change limits while leaders work. A change is enforced once every lead
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rota.simulate.world.sometimes import Sometimes
-from rota.simulate.world.task_record import READY, RUNNING, TaskRecord, Violation
+from rota.simulate.world.task_record import DONE, READY, RUNNING, TaskRecord, Violation
 
 FAIR_AFTER_US = 12_000_000
 FAIR_STARTS_A_TENANT = 10
+OVERTAKEN_US = 30_000_000  # a stall of the leader, and time for small tasks that surely end soon
 LIMIT_HEARD_US = 30_000_000  # a poll, a stalled statement and a pause: by then every leader knows a limit
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A task that needs a whole node."""
+
+    since_us: int  # undisturbed since then
+    free_us: int  # until then, an attempt was running that ran already at the beginning
+    earlier: set[tuple[int, int]]  # the running ones of these attempts
 
 
 class Limits:
@@ -29,6 +41,9 @@ class Limits:
         self._passed_by: dict[tuple[int, int], int] = {}
         self._began: set[tuple[int, int]] = set()
         self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
+        self.stream_shapes = (-1, -1)  # of small tasks without end, and of big ones
+        self.big_fits = True  # a node is open that could hold a big one
+        self.waiting: dict[int, Waiting] = {}  # big tasks that never started
 
     def limit_set(self, target: tuple[str, int], limit: int | None, now_us: int) -> None:
         """A tenant's or a pool's limit from now on; leaders learn of it later."""
@@ -36,6 +51,7 @@ class Limits:
 
     def pause_set(self, target: tuple[str, int], now_us: int, *, paused: bool) -> None:
         """A pool or a tenant is paused or resumed from now on; leaders learn of it later."""
+        self.disturbed(now_us)
         before = self.pauses.pop(target, None)
         if paused:
             self.pauses[target] = now_us if before is None else before
@@ -104,6 +120,7 @@ class Limits:
 
     def watch_fairness_anew(self, pool: int, now_us: int) -> None:
         """A new leader reads everything again, so the counts start at zero."""
+        self.disturbed(now_us)
         for where in self._waiting_since:
             if where[0] == pool:
                 self._waiting_since[where] = now_us
@@ -138,3 +155,37 @@ class Limits:
                         f"task {self._waiting_head[where]}, tenant {where[1]}'s first, was passed by "
                         f"{self._passed_by[where]} times, now by task {task}",
                     )
+
+    # ---- big tasks --------------------------------------------------------------------------------------------------
+
+    def watch_waiting(self, task: int, now_us: int) -> None:
+        """A task that needs a whole node was admitted, or its owner changed it: its wait counts from now."""
+        if self.tasks[task].shape == self.stream_shapes[1] and not self.tasks[task].attempt:
+            self.waiting[task] = Waiting(now_us, now_us, set(self.active.items()))
+
+    def disturbed(self, now_us: int) -> None:
+        """A leader, a node, a pool or a tenant changed: all waits count from now."""
+        for task in self.waiting:
+            self.watch_waiting(task, now_us)
+
+    def _check_waiting(self, task: int, record: TaskRecord, now_us: int) -> None:
+        """I26: once the attempts that ran when a big task came have ended, small ones start before it for a while only.
+
+        Off-peak tasks do not count: they wait while the pool is busy.
+        """
+        if self.waiting.pop(task, None) is not None:
+            self.disturbed(now_us)  # another big task is the first one now
+        for big, wait in list(self.waiting.items()):
+            waiting = self.tasks[big]
+            if waiting.state >= DONE:
+                del self.waiting[big]
+                continue
+            wait.earlier &= self.active.items()
+            if wait.earlier or not self.big_fits:
+                wait.free_us = now_us
+            small = record.shape == self.stream_shapes[0] and waiting.lane <= min(record.lane, 2)
+            if small and waiting.state == READY:
+                self._sometimes.hit("a small task started before a big one")
+                if now_us - wait.free_us > wait.free_us - wait.since_us + OVERTAKEN_US:
+                    seconds = (now_us - wait.since_us) // 1_000_000
+                    raise Violation("I26", f"task {big} needs a whole node and waits for {seconds} s; {task} starts")

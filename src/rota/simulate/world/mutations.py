@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rota.cluster import leases
+from rota.decide import estimates, reservation
 from rota.decide.core import Core
 from rota.decide.grants import Grants
 from rota.dispatch import agent_connection, concurrency_keys, cycle, settling, watch
@@ -165,6 +166,9 @@ bug = _bug("paused-pool-goes-on", "a leader plans although it knows that its poo
 bug.edit(Core.plan, "if self.state.policy.paused:", "if False:")
 bug = _bug("limit-exceeded-after-failover", "adopted attempts count towards no limit")
 bug.edit(Grants.adopt, "attempt.concurrency_key,", "None,")
+bug = _bug("backfill-without-end", "small tasks go before a big one as long as a cap that nobody gave has not passed")
+bug.edit(reservation.note_time, "kept.firm = blocked.by_us <= now_us", "kept.firm = False")
+bug.edit(estimates.end_us, "length_us = 2 * (now_us - since_us)", "length_us = cap_us")
 bug = _bug("resources-freed-twice", "an end gives its resources back twice")
 given_back = "node_resources.give_back(state, node, need, running.devices)"
 bug.edit(Grants.end, given_back, f"{given_back}\nnode_resources.give_back(state, node, need, ())")

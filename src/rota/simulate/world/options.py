@@ -16,6 +16,8 @@ FAULTS = (
     "clocks jump", "limits change", "rules edited", "timetable jumps",
 )  # fmt: skip
 
+STREAMS = ((8, 0.3, 0.32), (8, 0.2, 0.5), (8, 0.1, 1.5))
+
 
 @dataclass(slots=True)
 class Options:
@@ -48,6 +50,7 @@ class Options:
     expiry: float  # share of those that are dropped when late
     flood: bool  # one tenant submits most tasks at once
     long_share: float  # share of tasks that run for tens of seconds
+    stream: tuple[int, float, float] | None  # small tasks without end: how many on a node, shortest, longest seconds
 
     def describe(self) -> str:
         return (
@@ -82,6 +85,10 @@ def draw(chance: Random) -> Options:
     faults = tuple(fault for fault in FAULTS if chance.random() < share)
     servers, seconds = chance.choice((1, 2, 2, 3)), chance.uniform(30, 90)
     later_chance = Random(int(seconds * 1e9))  # for newer options, so that the other draws of a seed stay the same
+    expiry, operator_pauses = later_chance.choice((0.0, 0.0, 0.5)), later_chance.choice((0, 0, 0, 3))
+    stream = later_chance.choice(STREAMS) if later_chance.random() < 0.2 and not flood and len(nodes) <= 2 else None
+    if stream is not None:
+        pools, nodes = [1], [(1, capacity) for _, capacity in nodes]
     return Options(
         pools=pools,
         servers=servers,
@@ -108,8 +115,9 @@ def draw(chance: Random) -> Options:
         delays=chance.choice((0.0, 0.2)),
         deadlines=0.0 if flood else chance.choice((0.0, 0.4)),
         flood=flood,
-        long_share=chance.choice((0.05, 0.3)),
+        long_share=chance.choice((0.05, 0.3)) * (stream is None),
         edits=chance.choice((0.0, 0.2, 0.5)),
-        expiry=later_chance.choice((0.0, 0.0, 0.5)),
-        operator_pauses=later_chance.choice((0, 0, 0, 3)),
+        expiry=expiry,
+        operator_pauses=operator_pauses,
+        stream=stream,
     )

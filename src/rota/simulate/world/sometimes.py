@@ -8,6 +8,7 @@ EXPECTED = (
     *("ambiguous commit, applied", "ambiguous commit, not applied"),
     *("result superseded", "fan-in race", "ready set spilled", "poison to dead letter"),
     *("a task became urgent", "a late retry rose", "a late task was dropped"),
+    "a small task started before a big one",
     *("a limit was reached", "a limit changed", "a pool was paused", "a tenant was paused"),
     *("no place left of a key", "a key held by two pools", "a key cooled down"),
     *("cancel lost to success", "cancel won over success"),

@@ -20,6 +20,7 @@ from rota.simulate.world.operators import Operators
 from rota.simulate.world.options import draw
 from rota.simulate.world.server import Server
 from rota.simulate.world.sometimes import Sometimes
+from rota.simulate.world.stream import BIG_SHAPE, SMALL_SHAPE, Stream, stream_shapes
 from rota.simulate.world.task_record import Violation
 from rota.simulate.world.timekeeper import Timekeeper
 from rota.simulate.world.timetable import Owners, draw_timetable
@@ -35,12 +36,13 @@ class World:
         self.kernel = kernel = Kernel(seed)
         self.options = draw(kernel.random)
         self.settings = Settings(database="", timings=Timings(poll_seconds=self.options.poll_seconds))
-        self.shapes = self.options.shapes
+        self.shapes = self.options.shapes | stream_shapes(self.options)
         self.pools = self.options.pools
         self.sometimes = Sometimes()
         self.story = Story(lambda: kernel.now, keep=keep_story)
         demands = {number: (s.resources.cpu_milli, s.resources.memory_bytes) for number, s in self.shapes.items()}
         self.auditor = Auditor(self.sometimes, demands)
+        self.auditor.stream_shapes = (SMALL_SHAPE, BIG_SHAPE)
         tables = Tables(self.auditor, self.sometimes, lambda: Store.clock_us(kernel))
         self.store = Store(kernel, tables, self.sometimes, self.story)
         tables.tenants = dict(self.options.tenants)
@@ -54,6 +56,7 @@ class World:
         self.servers: list[Server | None] = [None] * self.options.servers
         self.clients = Clients(self)
         self.operators = Operators(self)
+        self.stream = None if self.options.stream is None else Stream(self, self.options.stream)
         drawn = draw_timetable(Random(kernel.random.getrandbits(64)))
         self.timetable = None if drawn is None else drawn[0]
         self.timekeeper = Timekeeper(self.sometimes)
@@ -72,6 +75,8 @@ class World:
             self._start_agent(node)
         self.clients.schedule()
         self.operators.schedule()
+        if self.stream is not None:
+            self.stream.schedule()
         self.nemesis.schedule()
         if self.timetable is not None:
             Owners(self).schedule()

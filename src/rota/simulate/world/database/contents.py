@@ -91,6 +91,7 @@ class Contents:
         )
         self.auditor.admitted(task.id, record, task.key)
         self.auditor.waits_for_its_first(task.id, self.now_us())
+        self.auditor.watch_waiting(task.id, self.now_us())
 
     def end(self, row: Queued, number: int, state: int, outcome: int, reason: str | None = None) -> None:
         del self.queue[row.id]

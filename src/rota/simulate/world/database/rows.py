@@ -10,6 +10,7 @@ from rota.model.queue import urgent_before_ms
 BLOCKED, DELAYED, READY, RUNNING, PAUSED = 1, 2, 3, 4, 5
 DONE, FAILED, CANCELLED, EXPIRED = 10, 11, 12, 14
 CLOCK_BASE_US = 1_790_000_000_000_000  # the database's clock at the start
+LONGEST_CAP_SECONDS = 6 * 86_400  # of every tenant's plan
 
 
 class Row(dict[str, Any]):

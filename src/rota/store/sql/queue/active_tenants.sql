@@ -7,5 +7,5 @@ with recursive walk as (
     from walk where walk.tenant is not null
 )
 select tenants.id, plans.weight, plans.running_cpu_milli, plans.running_memory_bytes, plans.running_tasks,
-    plans.urgent_percent, tenants.paused
+    plans.urgent_percent, tenants.paused, plans.longest_cap_seconds
 from walk join tenants on tenants.id = walk.tenant join plans on plans.name = tenants.plan

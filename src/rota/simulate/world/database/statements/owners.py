@@ -132,6 +132,7 @@ class Owners(Subject):
         self._tables.auditor.edited(
             number, row.version, row.pool, row.lane, row.start_by_us, row.task.tolerance_ms if given else None
         )
+        self._tables.auditor.watch_waiting(number, self._tables.now_us())
         return [self._resumed(row)]
 
     def move_edges(self, child: int, pool: int) -> list[Any]:

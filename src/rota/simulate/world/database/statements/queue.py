@@ -6,7 +6,7 @@ from typing import Any
 
 from rota.model.clock import from_us, to_us
 from rota.simulate.world.database.contents import Subject
-from rota.simulate.world.database.rows import DELAYED, READY, RUNNING, Queued, Row
+from rota.simulate.world.database.rows import DELAYED, LONGEST_CAP_SECONDS, READY, RUNNING, Queued, Row
 
 
 class Queue(Subject):
@@ -57,7 +57,10 @@ class Queue(Subject):
     def active_tenants(self, pool: int) -> list[Any]:
         active = sorted({row.tenant for row in self._tables.queue.values() if row.pool == pool})
         paused = self._tables.paused_tenants
-        return [(tenant, *self._tables.tenants[tenant], None, 50, tenant in paused) for tenant in active]
+        return [
+            (tenant, *self._tables.tenants[tenant], None, 50, tenant in paused, LONGEST_CAP_SECONDS)
+            for tenant in active
+        ]
 
     def load_running(self, pool: int) -> list[Any]:
         return [
