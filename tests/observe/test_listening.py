@@ -21,8 +21,13 @@ def test_a_stream_tells_what_happens_to_a_task(client: Client) -> None:
     stream = client.events(tag=("of", "stream"), since="1h")
     good = client.submit(["true"], tags={"of": "stream"})
     bad = client.submit(["sh", "-c", "exit 3"], tags={"of": "stream"}, after=[good], upstream="run")
-    found = list(islice(stream, 5))
-    assert [(one.type, one.task) for one in found] == [
+    found = list(islice(stream, 7))
+    told = [(one.type, one.task) for one in found]
+    submitted = [("submitted", good.id), ("submitted", bad.id)]
+    assert [one for one in told if one[0] == "submitted"] == submitted
+    assert told[0] == submitted[0], "before anything else that happens to it"
+    found = [one for one in found if one.type != "submitted"]
+    assert [one for one in told if one[0] != "submitted"] == [
         ("started", good.id), ("done", good.id), ("started", bad.id), ("failed", bad.id), ("dead-lettered", bad.id),
     ]  # fmt: skip
     assert found[3].exit_code == 3
@@ -37,19 +42,19 @@ def test_a_listener_that_moves_to_another_node_gets_every_event_once(cluster: Cl
     tasks = [here.submit(["true"], tags=tags).id for _ in range(4)]
     here.gather([here.handle(task) for task in tasks])
     heard, after = [], None
-    for number in range(8):
+    for number in range(12):
         listener = (here, there)[number % 2]
         event = next(iter(listener.events(tag=tag, after=after, since="1h")))
         heard.append((event.type, event.task))
         after = event.id
-    assert sorted(heard) == sorted([("started", task) for task in tasks] + [("done", task) for task in tasks])
+    assert sorted(heard) == sorted((kind, task) for kind in ("submitted", "started", "done") for task in tasks)
     assert list(there.events(tag=tag, after=after, follow=False)) == []
 
 
 def test_a_listener_that_returns_much_later_misses_nothing_though_it_asked_for_the_last_minute(client: Client) -> None:
     task = client.submit(["true"])
     client.gather([task])
-    started, done = client.events(task=task.id, since="1h", follow=False)
+    _, started, done = client.events(task=task.id, since="1h", follow=False)
     [heard] = client.events(task=task.id, after=started.id, since="1ms", follow=False)
     assert heard == done
     assert list(client.events(task=task.id, after="0-0-0", since="1ms", follow=False)) == [], "it has heard nothing yet"
@@ -100,7 +105,7 @@ def test_the_command_line_shows_and_follows(client: Client, rota: Rota) -> None:
     task.wait(30)
     shown = rota("events", "--tag", "of=shown")
     assert shown.returncode == 0, shown.stderr
-    assert [line.split()[2] for line in shown.stdout.splitlines()] == ["started", "done"]
+    assert [line.split()[2] for line in shown.stdout.splitlines()] == ["submitted", "started", "done"]
     exact = rota("events", "--task", str(task.id), "--type", "done", "-o", "json")
     assert json.loads(exact.stdout)["name"] == "shown"
     wrong = rota("events", "--type", "gone")
@@ -121,3 +126,25 @@ def test_a_quiet_stream_shows_every_two_seconds_that_its_server_lives(cluster: C
             signs = [next(lines) for _ in range(3)]
         client.cancel([task.id])
     assert all(line == "" or line.startswith("id: ") for line in signs)
+
+
+def test_what_owners_do_is_told_with_who_did_it_and_what_changed(client: Client, rota: Rota) -> None:
+    task = client.submit(["true"], delay="1h", cap="1h", tags={"of": "owners"})
+    rota("hold", str(task.id), "--reason", "waits for the data")
+    rota("release", str(task.id))
+    rota("pause", str(task.id))
+    rota("resume", str(task.id))
+    rota("edit", str(task.id), "--priority", "3")
+    rota("extend", str(task.id), "+1h")
+    found = list(client.events(task=task.id, since="1h", follow=False))
+    assert [one.type for one in found] == [
+        "submitted", "held", "released", "paused", "resumed", "edited", "extended",
+    ]  # fmt: skip
+    assert len({one.user for one in found}) == 1
+    assert found[1].reason == f"held by {found[0].user}: waits for the data"
+    assert found[5].changes == {"priority": (0, 3)}
+    assert set(found[6].changes or {}) == {"cap_seconds"}
+    shown = rota("events", "--task", str(task.id), "--type", "edited,held").stdout
+    assert "priority 0 → 3 by " in shown
+    assert "held by " in shown
+    client.cancel(task.id)

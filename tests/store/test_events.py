@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.model.attempt import Outcome
 from rota.model.event import OLDEST, Event, EventCursor, EventType
 from rota.settle.settlement import settle
-from rota.store import cancel_and_rerun, events
+from rota.store import admission, cancel_and_rerun, events, pausing
 from rota.store.database import Connection
 from rota.wire import Failure
 from tests.store.plans.explained import Explained
@@ -129,3 +129,79 @@ async def test_reading_the_log_keeps_to_its_index(rows: Rows) -> None:
     assert {kind for kind, table, ran in explained.scans() if ran and table.startswith(("events", "tasks", "queue"))} <= {
         "Index Scan", "Index Only Scan", "Tid Scan"
     }  # fmt: skip
+
+
+async def test_submissions_are_told_whatever_their_ids_and_in_order_of_them(rows: Rows) -> None:
+    tasks = [await rows.task() for _ in range(6)]
+    left_out = tasks.pop(3)  # of a batch that was refused in part
+    await admission.record_submitted(rows.connection, {rows.tenant: tasks[::-1]})
+    found = await told(rows)
+    assert words(found) == [(EventType.SUBMITTED, task) for task in sorted(tasks)]
+    assert left_out not in {event.task for event in found}
+    assert {(event.user, event.attempt, event.node) for event in found} == {("tester", None, None)}
+    again = await told(rows, after=found[2].cursor)
+    assert words(again) == words(found[3:]), "a listener goes on in the middle of a batch"
+
+
+async def test_a_promotion_is_told_once_and_before_the_start(rows: Rows) -> None:
+    fence = await rows.lead()
+    noticed, started = await rows.task(tolerance=3600), await rows.task(tolerance=3600)
+    for task in (noticed, started):
+        await rows.make_due(task)
+    for _ in range(2):
+        await events.record_promoted(rows.connection, [noticed])
+    await rows.start(fence, noticed, started)
+    of_each = {task: [kind for kind, own in words(await told(rows)) if own == task] for task in (noticed, started)}
+    assert of_each == dict.fromkeys((noticed, started), [EventType.PROMOTED, EventType.STARTED])
+
+
+async def test_a_task_whose_time_is_not_near_is_not_promoted(rows: Rows) -> None:
+    later, plain = await rows.task(tolerance=3600), await rows.task(wait=0.0)
+    await events.record_promoted(rows.connection, [later, plain])
+    assert await told(rows) == []
+
+
+async def test_a_late_retry_that_rises_is_a_promotion(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=3, tolerance=30, backoff_ms=90_000)
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR)])
+    assert words(await told(rows))[-2:] == [(EventType.FAILED, task), (EventType.PROMOTED, task)]
+
+
+async def test_a_running_task_is_paused_when_it_has_stopped(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence)
+    await pausing.pause_tasks(rows.connection, [task], rows.tenant, user="ann")
+    assert words(await told(rows)) == [(EventType.STARTED, task)]
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.DISRUPTED)])
+    await pausing.resume_tasks(rows.connection, [task], rows.tenant, user="ann")
+    found = await told(rows)
+    assert words(found)[1:] == [(EventType.PAUSED, task), (EventType.RESUMED, task)]
+    assert found[-1].user == "ann"
+
+
+async def test_a_pause_that_becomes_a_hold_is_released(rows: Rows) -> None:
+    task = await rows.task()
+    await pausing.pause_tasks(rows.connection, [task], rows.tenant, user="ann")
+    for _ in range(2):
+        await pausing.hold_tasks(rows.connection, [task], rows.tenant, "held by bob", user="bob")
+    await pausing.resume_tasks(rows.connection, [task], rows.tenant, user="ann")
+    found = [(event.type, event.user, event.reason) for event in await told(rows)]
+    assert found == [
+        (EventType.PAUSED, "ann", None), (EventType.HELD, "bob", "held by bob"), (EventType.RELEASED, "ann", None),
+    ]  # fmt: skip
+
+
+async def test_only_rows_that_can_hold_the_wanted_types_are_read(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence)
+    await admission.record_submitted(rows.connection, {rows.tenant: [task]})
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.OK)])
+    for wanted, kinds in (
+        ({EventType.DONE}, [EventType.DONE]),
+        ({EventType.SUBMITTED, EventType.LATE}, [EventType.SUBMITTED]),
+        (set(EventType), [EventType.STARTED, EventType.SUBMITTED, EventType.DONE]),
+    ):
+        read = await events.read_events(rows.connection, rows.tenant, OLDEST, types=wanted)
+        assert [event.type for event in read.events] == kinds
+        assert not read.full

@@ -36,7 +36,7 @@ async def test_only_what_waits_has_never_run_and_chose_it_is_dropped(rows: Rows)
     parent = await rows.task()
     blocked = await rows.task(tolerance=60, after=(parent,), expires=True)
     held = await rows.task(tolerance=60, expires=True)
-    await hold_tasks(rows.connection, [held], rows.tenant, "held")
+    await hold_tasks(rows.connection, [held], rows.tenant, "held", user="me")
     running = await rows.running(fence, tolerance=60, expires=True)
     tried = await rows.running(fence, tolerance=60, expires=True, attempts=2)
     await settle(rows.connection, fence, [rows.ended(tried, Outcome.ERROR)])
@@ -100,10 +100,10 @@ async def test_dependents_do_what_their_edges_say(rows: Rows) -> None:
 
 async def test_a_held_task_is_dropped_only_after_its_release(rows: Rows) -> None:
     task = await rows.task(tolerance=60, expires=True)
-    await hold_tasks(rows.connection, [task], rows.tenant, "held")
+    await hold_tasks(rows.connection, [task], rows.tenant, "held", user="me")
     await rows.connection.execute(PAST, [task])
     assert await expire_all(rows) == set()
-    await resume_tasks(rows.connection, [task], rows.tenant)
+    await resume_tasks(rows.connection, [task], rows.tenant, user="me")
     await rows.connection.execute(PAST, [task])
     assert await expire_all(rows) == {task}
 

@@ -210,6 +210,7 @@ async def _write(
     parents = await admission.lock_parents(connection, ids) if ids else {}
     admitted: list[tuple[Submission, Admitted]] = []
     rows, edges = [], []
+    submitted: dict[int, list[int]] = {}
     for submission in sorted(batch, key=lambda each: each.caller.tenant_id):  # the order of the locks in `insert_graph`
         try:
             outcome, own_edges = make_rows(submission, earlier, parents)
@@ -223,6 +224,8 @@ async def _write(
                 await admission.drop_claims(connection, claims)
             _refuse([submission], problem)
             continue
+        if outcome.rows:
+            submitted.setdefault(submission.caller.tenant_id, []).extend(row.draft.id for row in outcome.rows)
         admitted.append((submission, outcome))
         edges += own_edges
         rows += outcome.rows
@@ -230,7 +233,7 @@ async def _write(
         await admission.copy_rows(connection, rows)
     if edges:
         await admission.copy_edges(connection, edges)
-    return admitted, partial(admission.commit, connection)
+    return admitted, partial(admission.commit, connection, submitted)
 
 
 def _one_statement(

@@ -55,6 +55,7 @@ class Loader:
         self._clock = clock
         self._reaches: dict[int, Reach] = {}
         self.next_timer_at: float | None = None  # monotonic
+        self.promoted: set[int] = set()  # tasks that have become urgent: no event tells of them yet
 
     # ---- arrivals -------------------------------------------------------------------------------------------------
 
@@ -142,6 +143,7 @@ class Loader:
         due = await queue.load_due(connection, self._pool, tenants, [LONG_AGO] * len(tenants), amount)
         await self.learn_shapes(connection, (task.shape for task, _ in due), now_us)
         self._core.apply(TasksReady([task for task, _ in due]), now_us)
+        self.promoted.update(task.id for task, untold in due if untold)
         for seconds in (await queue.next_timers(connection, self._pool, tenants)).values():
             self.timer(seconds)
         if len(due) >= amount:

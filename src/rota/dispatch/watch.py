@@ -23,6 +23,7 @@ from rota.model.errors import Problem
 from rota.store import nodes, queue
 from rota.store.caps import load_changed_caps
 from rota.store.database import AnyConnection, Database
+from rota.store.events import record_promoted
 from rota.store.reading import database_clock
 
 log = structlog.get_logger()
@@ -53,6 +54,7 @@ class Watch:
         pool = self._pool
         await measure_clock(pool, reads)
         await save_reports(pool, reads)
+        await tell_promoted(pool, reads)
         for task, attempt, for_good in await queue.load_stopping(reads, pool.id):
             stop_attempt(pool, task, attempt, "cancel" if for_good else "pause")
         await follow_caps(pool, reads)
@@ -120,6 +122,13 @@ async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:
     least_us, most_us = now_us - int(pool.clock() * 1_000_000), now_us - int(before * 1_000_000)
     if not least_us <= pool.clock_offset_us <= most_us:
         pool.clock_offset_us = (least_us + most_us) // 2
+
+
+async def tell_promoted(pool: PoolState, connection: AnyConnection) -> None:
+    """Becoming urgent writes nothing by itself. The loader finds such tasks again until this has told of them."""
+    promoted, pool.loader.promoted = pool.loader.promoted, set()
+    if promoted:
+        await record_promoted(connection, sorted(promoted))
 
 
 def give_up_silent_nodes(pool: PoolState) -> None:

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
+
+import msgspec
 
 from rota.model.stage import StageDone
 
 
 class EventType(enum.StrEnum):
+    SUBMITTED = "submitted"  # it was admitted, by a client, a schedule or a retry
+    HELD = "held"  # its owner keeps it from starting, for a reason
+    RELEASED = "released"  # its hold is over
+    PAUSED = "paused"  # it has stopped, or does not start, until its owner resumes it
+    RESUMED = "resumed"
+    EDITED = "edited"  # while it waited
+    EXTENDED = "extended"  # its cap was changed, running or not
+    PROMOTED = "promoted"  # its start-by time is near: it is ordered before others
     STARTED = "started"  # an attempt was authorised on a node
     LATE = "late"  # its start-by time passed before it ran
     DONE = "done"
@@ -37,6 +48,58 @@ class Kind(enum.IntEnum):
     LATE = 4  # still waiting after its start-by time
     SCHEDULE_SKIPPED = 5
     STAGE_DONE = 6
+    SUBMITTED = 7  # its row names the first and last task of each run of consecutive ids
+    PROMOTED = 8
+    HELD = 9
+    RELEASED = 10
+    PAUSED = 11
+    RESUMED = 12
+    EDITED = 13
+    EXTENDED = 14
+
+
+ENDS = frozenset(
+    {
+        EventType.DONE,
+        EventType.FAILED,
+        EventType.DEAD_LETTERED,
+        EventType.CANCELLED,
+        EventType.SKIPPED,
+        EventType.EXPIRED,
+    }
+)
+# The kinds of which each task becomes one event.
+SINGLE = {
+    Kind.STARTED: EventType.STARTED,
+    Kind.SCHEDULE_SKIPPED: EventType.SCHEDULE_SKIPPED,
+    Kind.STAGE_DONE: EventType.STAGE_DONE,
+    Kind.SUBMITTED: EventType.SUBMITTED,
+    Kind.PROMOTED: EventType.PROMOTED,
+    Kind.HELD: EventType.HELD,
+    Kind.RELEASED: EventType.RELEASED,
+    Kind.PAUSED: EventType.PAUSED,
+    Kind.RESUMED: EventType.RESUMED,
+    Kind.EDITED: EventType.EDITED,
+    Kind.EXTENDED: EventType.EXTENDED,
+}
+_TYPES = {kind: frozenset({one}) for kind, one in SINGLE.items()} | {
+    Kind.STARTED_LATE: frozenset({EventType.LATE, EventType.STARTED}),
+    Kind.LATE: frozenset({EventType.LATE}),
+    Kind.ENDED: ENDS,
+}
+
+
+def kinds_of(types: Collection[EventType]) -> list[Kind]:
+    """The rows of the log that can become an event of one of these types."""
+    return [kind for kind in Kind if not _TYPES[kind].isdisjoint(types)]
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """The details of what an owner did, in the row of the log."""
+
+    user: str | None = None
+    reason: str | None = None
+    changes: dict[str, tuple[Any, Any]] | None = None  # field → before and after
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,6 +143,8 @@ class Event:
     reason: str | None = None
     retry_after: float | None = None  # of a dropped task: seconds
     stage: StageDone | None = None  # the finished stage
+    user: str | None = None  # who submitted, held, released, paused, resumed, edited or extended it
+    changes: Mapping[str, tuple[Any, Any]] | None = None  # of an edit or an extension: before and after
     schedule: str | None = None
     scheduled_for: datetime | None = None
     until: datetime | None = None  # of a skip: it covers all instants before this one

@@ -66,7 +66,9 @@ class Events:
             while True:
                 news.clear()
                 async with self._database.tenant(tenant) as connection:
-                    read = await events.read_events(connection, tenant, after, since=since, task=wanted.task)
+                    read = await events.read_events(
+                        connection, tenant, after, since=since, task=wanted.task, types=wanted.types
+                    )
                 for event in read.events:
                     if wanted.wants(event):
                         yield event

@@ -6,14 +6,17 @@ that row again waits for the transaction in doubt and shows whether it was commi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from rota.model.event import Kind
 from rota.store import copy_format
 from rota.store.database import AnyConnection, Connection
 from rota.store.statements import columns, sql
 from rota.store.task_rows import QUEUE_COLUMNS, TASK_COLUMNS, Rows, queue_records, task_records
+
+Submitted = Mapping[int, Sequence[int]]  # tenant → its new tasks
 
 EDGE_COLUMNS = ("parent", "child", "child_pool", "upstream")
 
@@ -29,8 +32,35 @@ async def was_committed(connection: Connection, commit_id: UUID) -> bool:
     return await connection.fetchval(sql("admission/was_committed"), commit_id) is None
 
 
-async def commit(connection: Connection) -> None:
-    await connection.execute("commit")
+async def commit(connection: Connection, submitted: Submitted) -> None:
+    """Commits, and before that writes the events of the submission: without a round trip of their own."""
+    await connection.execute(f"{_events_of(submitted)}commit")
+
+
+async def record_submitted(connection: AnyConnection, submitted: Submitted) -> None:
+    """The events of tasks whose transaction others commit."""
+    if submitted:
+        await connection.execute(_events_of(submitted))
+
+
+def _events_of(submitted: Submitted) -> str:
+    """One row for each tenant. Statements without arguments: there is nothing but numbers in them."""
+    return "".join(
+        "insert into events (tenant, kind, tasks) "
+        f"values ({tenant:d}, {Kind.SUBMITTED:d}, '{{{','.join(map(str, _runs(tasks)))}}}'); "
+        for tenant, tasks in submitted.items()
+    )
+
+
+def _runs(tasks: Iterable[int]) -> list[int]:
+    """The first and last of each run of consecutive ids: a thousand ids would make a row that is stored apart."""
+    ends: list[int] = []
+    for task in sorted(tasks):
+        if ends and task == ends[-1] + 1:
+            ends[-1] = task
+        else:
+            ends += (task, task)
+    return ends
 
 
 async def roll_back(connection: Connection) -> None:
@@ -87,7 +117,11 @@ def _alone(*, key: bool, tagged: bool) -> str:
             )""",
         ]
     else:
-        parts.append(f"task as ({task})")
+        parts.append(f"task as ({task} returning id, tenant)")
+    parts.append(
+        "event as (insert into events (tenant, kind, tasks) "
+        f"select task.tenant, {Kind.SUBMITTED:d}, array[task.id, task.id] from task)"
+    )
     if key:
         parts.append(f"key as ({insert('idempotency', ('tenant', 'key_hash', 'body_hash', 'task'))})")
     return f"with {', '.join(parts)} {queue}"

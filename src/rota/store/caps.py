@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rota.model.clock import to_us
+from rota.model.event import Kind
 from rota.model.queue import OrderKey
 from rota.model.task import State
 from rota.store.database import AnyConnection
@@ -62,7 +63,8 @@ async def change_cap(
             raise CapTooShort(row["cap_ms"])
         if cap_ms != row["cap_ms"]:
             changes = {"cap_seconds": (row["cap_ms"] / 1000, cap_ms / 1000)}
-            await record_edit(connection, task, tenant, user=user, changes=changes)
+            attempt = row["attempt"] if row["state"] == State.RUNNING else 0
+            await record_edit(connection, task, tenant, Kind.EXTENDED, user=user, changes=changes, attempt=attempt)
         row = await connection.fetchrow(sql("caps/change_cap"), task, cap_ms)
     assert row is not None
     order = (row["lane"], row["urgency"], to_us(row["start_by"]), row["cap_ms"], row["id"])

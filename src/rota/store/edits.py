@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import asyncpg
 import msgspec
 
+from rota.model.event import Kind
 from rota.model.request.edit import Edit
 from rota.model.resources import Shape
 from rota.model.task import State
@@ -112,7 +113,13 @@ async def _edit_task(
         if moved:
             await connection.execute(sql("edits/move_edges"), task, row["pool"])
         await record_edit(
-            connection, task, tenant, user=user, changes=_changes(before, edit), tolerance=edit.tolerance_ms is not None
+            connection,
+            task,
+            tenant,
+            Kind.EDITED,
+            user=user,
+            changes=_changes(before, edit),
+            tolerance=edit.tolerance_ms is not None,
         )
     now = Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"])
     return Edited(now, row["version"], before["pool"])
@@ -122,15 +129,16 @@ async def record_edit(
     connection: AnyConnection,
     task: int,
     tenant: int,
+    kind: Kind,
     *,
     user: str,
     changes: Mapping[str, tuple[object, object]],
     tolerance: bool = False,
+    attempt: int = 0,
 ) -> None:
     """Records the changes for people, also after the queue row is gone. In the transaction of the edit."""
-    await connection.execute(
-        sql("edits/record_edit"), task, tenant, user, msgspec.json.encode(changes).decode(), tolerance
-    )
+    document = msgspec.json.encode(changes).decode()
+    await connection.execute(sql("edits/record_edit"), task, tenant, user, document, tolerance, kind, attempt)
 
 
 def _tolerance(before: asyncpg.Record, edit: Edit) -> tuple[int, datetime]:

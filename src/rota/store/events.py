@@ -6,7 +6,7 @@ read, where no row can appear any more. The details are read from `tasks` and `a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ import asyncpg
 import msgspec
 
 from rota.model.attempt import Outcome
-from rota.model.event import LIMITS, Event, EventCursor, EventType, Kind
+from rota.model.event import ENDS, LIMITS, SINGLE, Change, Event, EventCursor, EventType, Kind, kinds_of
 from rota.model.stage import StageDone
 from rota.model.task import State
 from rota.store.database import AnyConnection
@@ -28,6 +28,17 @@ _SLOTS = 2  # a task of a row becomes at most two events
 FAILED = frozenset(
     {Outcome.ERROR, Outcome.TIMEOUT, Outcome.LOST, Outcome.REFUSED, Outcome.CRASHED, Outcome.BAD_RESULT, Outcome.RETRY}
 )
+_CHANGES = frozenset(
+    {
+        EventType.HELD,
+        EventType.RELEASED,
+        EventType.PAUSED,
+        EventType.RESUMED,
+        EventType.EDITED,
+        EventType.EXTENDED,
+    }
+)
+_WAITING = frozenset({EventType.LATE, EventType.PROMOTED, EventType.SUBMITTED})  # about no attempt
 FINAL = {
     State.DONE: EventType.DONE,
     State.FAILED: EventType.DEAD_LETTERED,
@@ -60,11 +71,18 @@ async def newest_cursor(connection: AnyConnection) -> EventCursor:
 
 
 async def read_events(
-    connection: AnyConnection, tenant: int, after: EventCursor, *, since: datetime = LONG_AGO, task: int | None = None
+    connection: AnyConnection,
+    tenant: int,
+    after: EventCursor,
+    *,
+    since: datetime = LONG_AGO,
+    task: int | None = None,
+    types: Collection[EventType] | None = None,
 ) -> Read:
-    """The events after a cursor. `task`: only the events of this task."""
+    """The events after a cursor. `task`: only of this task. `types`: rows that have none of them are not read."""
     horizon = await newest_cursor(connection)  # before the rows, so that none committed in between is missed
-    rows = await connection.fetch(sql("events/read_events"), tenant, after.xid, after.row, ROWS_A_READ, since)
+    kinds = None if types is None else kinds_of(types)
+    rows = await connection.fetch(sql("events/read_events"), tenant, after.xid, after.row, ROWS_A_READ, since, kinds)
     events: list[Event] = []
     for row in rows:
         found = _skips(row) if row["kind"] == Kind.SCHEDULE_SKIPPED else await _of_tasks(connection, tenant, row, task)
@@ -76,7 +94,15 @@ async def read_events(
 
 
 def _end(row: asyncpg.Record) -> EventCursor:
-    return EventCursor(row["xid"], row["id"], len(row["tasks"]) * _SLOTS)
+    return EventCursor(row["xid"], row["id"], len(_tasks(row)) * _SLOTS)
+
+
+def _tasks(row: asyncpg.Record) -> list[int]:
+    tasks: list[int] = row["tasks"]
+    if row["kind"] != Kind.SUBMITTED:
+        return tasks
+    runs = zip(tasks[::2], tasks[1::2], strict=True)
+    return [task for first, last in runs for task in range(first, last + 1)]
 
 
 def _skips(row: asyncpg.Record) -> list[Event]:
@@ -95,7 +121,7 @@ def _skips(row: asyncpg.Record) -> list[Event]:
 
 
 async def _of_tasks(connection: AnyConnection, tenant: int, row: asyncpg.Record, only: int | None) -> list[Event]:
-    tasks: list[int] = row["tasks"]
+    tasks = _tasks(row)
     numbers: list[int] = row["numbers"] or [0] * len(tasks)
     if only is not None and only not in tasks:
         return []
@@ -110,15 +136,13 @@ async def _of_tasks(connection: AnyConnection, tenant: int, row: asyncpg.Record,
 
 
 def _types(kind: Kind, one: asyncpg.Record) -> tuple[EventType | None, EventType | None]:
+    if kind in SINGLE:
+        return SINGLE[kind], None
     late = EventType.LATE if one["tolerance_given"] else None
-    if kind is Kind.STARTED:
-        return EventType.STARTED, None
     if kind is Kind.STARTED_LATE:
         return late, EventType.STARTED
     if kind is Kind.LATE:
         return late, None
-    if kind is Kind.STAGE_DONE:
-        return EventType.STAGE_DONE, None
     if one["state"] is None:  # removed by retention
         return None, None
     final = FINAL[State(one["state"])] if one["state"] else None
@@ -127,7 +151,8 @@ def _types(kind: Kind, one: asyncpg.Record) -> tuple[EventType | None, EventType
 
 
 def _event(cursor: EventCursor, kind: EventType, row: asyncpg.Record, one: asyncpg.Record) -> Event:
-    ended = kind not in (EventType.STARTED, EventType.LATE, EventType.STAGE_DONE)
+    ended = kind in ENDS
+    change = _change(kind, row, one)
     failure: dict[str, Any] = msgspec.json.decode(one["failure"]) if ended and one["failure"] else {}
     return Event(
         cursor=cursor,
@@ -135,19 +160,27 @@ def _event(cursor: EventCursor, kind: EventType, row: asyncpg.Record, one: async
         at=row["at"],
         task=one["task"],
         name=one["name"],
-        attempt=one["number"] or None,
-        node=None if kind is EventType.LATE else one["node"],
+        attempt=None if kind in _WAITING else one["number"] or None,
+        node=None if kind in _WAITING else one["node"],
         state=State(one["state"]).label if ended and one["state"] else None,
         outcome=Outcome(one["outcome"]).label if ended else None,
         limit=LIMITS.get(failure.get("type", "")),
         exit_code=one["exit_code"] if ended else None,
-        reason=(one["reason"] or _sentence(failure)) if ended else None,
+        reason=(one["reason"] or _sentence(failure)) if ended else change.reason,
         retry_after=failure.get("retry_after"),
         stage=msgspec.json.decode(row["details"], type=StageDone) if kind is EventType.STAGE_DONE else None,
+        user=change.user,
+        changes=change.changes,
         schedule=one["schedule"],
         scheduled_for=one["scheduled_for"],
         tags=msgspec.json.decode(one["tags"]) if one["tags"] else {},
     )
+
+
+def _change(kind: EventType, row: asyncpg.Record, one: asyncpg.Record) -> Change:
+    if kind is EventType.SUBMITTED:
+        return Change(user=one["user_name"])
+    return msgspec.json.decode(row["details"], type=Change) if kind in _CHANGES else Change()
 
 
 def _sentence(failure: dict[str, Any]) -> str | None:
@@ -167,6 +200,11 @@ async def record_late(connection: AnyConnection) -> int:
     """
     late: int = await connection.fetchval(sql("events/record_late"), MOST_LATE)
     return late
+
+
+async def record_promoted(connection: AnyConnection, tasks: Sequence[int]) -> None:
+    """Writes one event for each of these tasks that has become urgent and is not told of."""
+    await connection.execute(sql("events/record_promoted"), tasks)
 
 
 async def make_partitions(connection: AnyConnection) -> None:

@@ -42,11 +42,11 @@ class LiveTask:
     cancelling: bool
 
 
-async def pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> Paused:
+async def pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int, *, user: str) -> Paused:
     """Pauses waiting tasks and requests a stop of running ones. Leaves other tasks alone."""
 
     async def pause() -> Paused:
-        held_back = await connection.fetch(sql("pausing/pause_waiting"), tasks, tenant, None)
+        held_back = await connection.fetch(sql("pausing/pause_waiting"), tasks, tenant, None, user)
         stopping = await connection.fetch(sql("pausing/pause_running"), tasks, tenant)
         return Paused(
             [(row["id"], row["pool"]) for row in held_back],
@@ -57,24 +57,24 @@ async def pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: i
 
 
 async def hold_tasks(
-    connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str
+    connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str, *, user: str
 ) -> list[tuple[int, int]]:
     """Holds waiting tasks and returns (task, pool) of each. A paused task gets the new reason."""
 
     async def hold() -> list[tuple[int, int]]:
-        held = await connection.fetch(sql("pausing/pause_waiting"), tasks, tenant, reason)
-        await connection.execute(sql("pausing/set_held_reason"), tasks, tenant, reason)
+        held = await connection.fetch(sql("pausing/pause_waiting"), tasks, tenant, reason, user)
+        await connection.execute(sql("pausing/set_held_reason"), tasks, tenant, reason, user)
         return [(row["id"], row["pool"]) for row in held]
 
     return await _on_locked(connection, tasks, tenant, hold)
 
 
-async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[Resumed]:
+async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int, *, user: str) -> list[Resumed]:
     """Resumes paused tasks; a task that is being stopped becomes ready when it has stopped. The ids are sorted."""
 
     async def resume() -> list[Resumed]:
         await connection.execute(sql("pausing/resume_running"), tasks, tenant)
-        rows = await connection.fetch(sql("pausing/resume_paused"), tasks, tenant)
+        rows = await connection.fetch(sql("pausing/resume_paused"), tasks, tenant, user)
         return [Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"]) for row in rows]
 
     return await _on_locked(connection, tasks, tenant, resume)

@@ -125,10 +125,10 @@ async def load_ready(connection: AnyConnection, pool: int, wanted: Sequence[Want
 
 async def load_due(
     connection: AnyConnection, pool: int, tenants: Sequence[int], since: Sequence[datetime], amount: int
-) -> list[tuple[ReadyTask, datetime]]:
-    """Tasks whose timer has run out, with the timer; at most `amount` for each tenant."""
+) -> list[tuple[ReadyTask, bool]]:
+    """Tasks whose timer has run out, at most `amount` for each tenant; and whether its promotion is still untold."""
     rows = await connection.fetch(sql("queue/load_due"), pool, tenants, since, amount)
-    return [(ready_task(row), row["wake_at"]) for row in rows]
+    return [(ready_task(row), row["state"] == State.READY and not row["promotion_told"]) for row in rows]
 
 
 async def next_timers(connection: AnyConnection, pool: int, tenants: Sequence[int]) -> dict[int, float]:

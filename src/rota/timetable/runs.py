@@ -193,6 +193,7 @@ class Runs:
         parents = await rows.lock_parents(connection, before) if before else {}
         now, nobody_waits = self._facts.now(), asyncio.get_running_loop().create_future()
         new_rows, edges, new_graphs = [], [], []
+        submitted: dict[int, list[int]] = {}
         for number, run in enumerate(runs):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
@@ -212,7 +213,9 @@ class Runs:
                 new_graphs.append(_graph(run, run.graph))
             edges += own_edges
             new_rows += admitted.rows
+            submitted.setdefault(run.caller.tenant_id, []).extend(row.draft.id for row in admitted.rows)
         await rows.copy_rows(connection, new_rows)
+        await rows.record_submitted(connection, submitted)
         if edges:
             await rows.copy_edges(connection, edges)
         if new_graphs:

@@ -46,7 +46,7 @@ async def pause_task(request: Request, task: str) -> Response:
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     async with services.database.engine() as connection:
-        paused = await pause_tasks(connection, [number], caller.tenant_id)
+        paused = await pause_tasks(connection, [number], caller.tenant_id, user=caller.user)
         found = await _found(connection, caller, number)
     for _, pool in paused.held_back:
         services.leadership.cancelled(pool, running=[], waiting=[number])
@@ -64,7 +64,7 @@ async def resume_task(request: Request, task: str) -> Response:
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     async with services.database.engine() as connection:
-        resumed = await resume_tasks(connection, [number], caller.tenant_id)
+        resumed = await resume_tasks(connection, [number], caller.tenant_id, user=caller.user)
         found = await _found(connection, caller, number)
     for one in resumed:
         announce(services.leadership, one)
@@ -133,7 +133,7 @@ async def hold(services: Services, caller: Caller, ids: list[int], reason: str) 
         raise invalid([Fault("/reason", "out-of-range", detail)])
     sentence = f"held by {caller.user}" + (f": {reason}" if reason else "")
     async with services.database.engine() as connection:
-        held = await pausing.hold_tasks(connection, ids, caller.tenant_id, sentence)
+        held = await pausing.hold_tasks(connection, ids, caller.tenant_id, sentence, user=caller.user)
     for pool in {pool for _, pool in held}:
         services.leadership.cancelled(pool, running=[], waiting=[task for task, own in held if own == pool])
     return [task for task, _ in held]
@@ -142,7 +142,7 @@ async def hold(services: Services, caller: Caller, ids: list[int], reason: str) 
 async def release(services: Services, caller: Caller, ids: list[int]) -> list[int]:
     """Releases held tasks; returns those that were held."""
     async with services.database.engine() as connection:
-        released = await resume_tasks(connection, ids, caller.tenant_id)
+        released = await resume_tasks(connection, ids, caller.tenant_id, user=caller.user)
     for one in released:
         announce(services.leadership, one)
     return [one.task.id for one in released]

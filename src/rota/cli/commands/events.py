@@ -13,6 +13,7 @@ from rota.cli.shell.output import Format, Output
 from rota.cli.shell.shared_options import takes
 from rota.cli.shell.terminal import escape
 from rota.cli.tables.render import add_command
+from rota.cli.tables.task_tables import changes_text
 from rota.client.transport.event_reader import EventReader
 from rota.model.answers.events import EventDocument
 from rota.model.event import EventType
@@ -90,8 +91,12 @@ def line(event: EventDocument) -> str:
         words.append(f"{event.stage.number}/{event.stage.count} {escape(event.stage.name)}")
     if event.limit:
         words.append(f"over its {event.limit}:")
+    if event.changes:
+        words.append(escape(changes_text(event.changes)))
     if event.reason:
         words.append(escape(event.reason))
     elif event.exit_code:
         words.append(f"exit code {event.exit_code}")
+    if event.user and not event.reason:  # a reason names them
+        words.append(f"by {escape(event.user)}")
     return "  ".join(words[:3]) + ("  " + " ".join(words[3:]) if words[3:] else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -254,8 +254,11 @@ def edited(one: tasks.TaskDocument) -> str:
 
 
 def _edit(edit: tasks.EditDocument) -> str:
-    said = [f"{name.removesuffix('_seconds')} {_change(name, *pair)}" for name, pair in edit.changes.items()]
-    return ", ".join(said) or "nothing is different"
+    return changes_text(edit.changes) or "nothing is different"
+
+
+def changes_text(changes: Mapping[str, tuple[object, object]]) -> str:
+    return ", ".join(f"{name.removesuffix('_seconds')} {_change(name, *pair)}" for name, pair in changes.items())
 
 
 def _change(name: str, before: object, after: object) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from rota.model.answers.fields import MayBeAbsent, Time
@@ -25,6 +27,8 @@ class EventDocument(msgspec.Struct, frozen=True, kw_only=True):
     reason: MayBeAbsent[str | None] = None
     retry_after: MayBeAbsent[float | None] = None
     stage: MayBeAbsent[StageDone | None] = None
+    user: MayBeAbsent[str | None] = None
+    changes: MayBeAbsent[dict[str, tuple[Any, Any]] | None] = None
     schedule: MayBeAbsent[str | None] = None
     scheduled_for: MayBeAbsent[Time | None] = None
     until: MayBeAbsent[Time | None] = None

@@ -92,8 +92,11 @@ class Notifier:
                     webhook = await webhooks.lock_webhook(connection, number)
                     if webhook is None:
                         break
-                    read = await read_events(connection, webhook.tenant, webhook.cursor, task=webhook.wanted.task)
-                    messages = [self._outgoing(number, event) for event in read.events if webhook.wanted.wants(event)]
+                    wanted = webhook.wanted
+                    read = await read_events(
+                        connection, webhook.tenant, webhook.cursor, task=wanted.task, types=wanted.types
+                    )
+                    messages = [self._outgoing(number, event) for event in read.events if wanted.wants(event)]
                     await webhooks.put_out(connection, webhook, messages, read.cursor)
                     full = read.full
 

@@ -225,7 +225,7 @@ class Api:
 
     @_unless_lost
     async def pause(self, task: int, tenant: int) -> None:
-        paused = await pausing.pause_tasks(self._server.connect(), [task], tenant)
+        paused = await pausing.pause_tasks(self._server.connect(), [task], tenant, user="owner")
         for _, pool in paused.held_back:
             self._server.hint_cancelled(pool, [], [task])
         for _, pool, attempt in paused.stopping:
@@ -233,14 +233,14 @@ class Api:
 
     @_unless_lost
     async def hold(self, task: int, tenant: int, answer: Answer) -> None:
-        held = await pausing.hold_tasks(self._server.connect(), [task], tenant, "held by its owner")
+        held = await pausing.hold_tasks(self._server.connect(), [task], tenant, "held by its owner", user="owner")
         self._answer(answer, "ok", [number for number, _ in held])
         for number, pool in held:
             self._server.hint_cancelled(pool, [], [number])
 
     @_unless_lost
     async def resume(self, task: int, tenant: int, answer: Answer) -> None:
-        resumed = await pausing.resume_tasks(self._server.connect(), [task], tenant)
+        resumed = await pausing.resume_tasks(self._server.connect(), [task], tenant, user="owner")
         self._answer(answer, "ok", task)
         for one in resumed:
             self._announce(one, tenant)

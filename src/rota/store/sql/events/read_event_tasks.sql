@@ -1,10 +1,10 @@
 -- The details of the attempts that events name. A running attempt is only in the queue.
-select given.position, given.task, given.number, task.name, task.tags, task.tolerance_given, task.schedule, task.scheduled_for,
+select given.position, given.task, given.number, task.name, task.user_name, task.tags, task.tolerance_given, task.schedule, task.scheduled_for,
     ended.state, ended.outcome, ended.exit_code, ended.reason, ended.failure, ended.ended_at,
     (select nodes.name from nodes where nodes.id = coalesce(ended.node, live.node)) as node
 from unnest($1::bigint[], $2::smallint[]) with ordinality as given (task, number, position)
 cross join lateral (
-    select tasks.name, tasks.tags::text as tags, tasks.scheduled_for,
+    select tasks.name, tasks.user_name, tasks.tags::text as tags, tasks.scheduled_for,
         tasks.tolerance_given
             or exists (select from task_edits where task_edits.task = given.task and task_edits.tolerance) as tolerance_given,
         (select schedules.name from schedules where schedules.id = tasks.schedule) as schedule

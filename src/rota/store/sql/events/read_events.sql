@@ -4,6 +4,6 @@ select events.xid::text::bigint as xid, events.id, events.at, events.kind, event
 from events
 where events.tenant = $1 and (events.xid, events.id) >= ($2::bigint::text::xid8, $3::bigint)
     and events.xid < pg_snapshot_xmin(pg_current_snapshot())
-    and events.at >= $5
+    and events.at >= $5 and ($6::smallint[] is null or events.kind = any($6))
 order by events.xid, events.id
 limit $4

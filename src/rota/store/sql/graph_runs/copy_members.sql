@@ -29,6 +29,11 @@ copied as (
     left join after on after.child = pair.new
     where tasks.id = any($1)
     returning *
+),
+event as (
+    insert into events (tenant, kind, tasks)
+    select tenant, {Event.SUBMITTED}, array_agg(run.edge order by run.edge)
+    from copied cross join lateral unnest(array[copied.id, copied.id]) run (edge) group by tenant
 )
 insert into queue (id, state, start_by, wake_at, pool, tenant, lane, urgency, cap_ms, shape, work, attempts, concurrency_key,
     concurrency_limit, preemptible, concurrency_global, expires, leeway_ms)

@@ -3,7 +3,7 @@
 select head.*
 from unnest($2::integer[], $3::timestamptz[]) as wanted (tenant, after)
 cross join lateral (
-    select {ready_columns}, queue.wake_at <= now() as due
+    select {ready_columns}, queue.wake_at <= now() as due, queue.promotion_told
     from queue
     where queue.pool = $1 and queue.tenant = wanted.tenant and queue.wake_at >= wanted.after
         and queue.wake_at <= now() and queue.state in ({DELAYED}, {READY})

@@ -10,11 +10,13 @@ with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
 ),
 chosen as materialized (
-    select found.location, found.urgent, asked.*
+    select found.location, found.urgent, found.urgent and not found.promotion_told as promoted, asked.*
     from unnest($4::bigint[], $5::integer[], $6::integer[], $7::bigint[], $8::integer[])
         as asked (id, version, node, boot, grace_ms)
     cross join lateral (
-        select queue.ctid as location, queue.state = {READY} and queue.wake_at <= now() as urgent from queue
+        select queue.ctid as location, queue.promotion_told,
+            queue.state = {READY} and coalesce(queue.wake_at <= now(), false) as urgent
+        from queue
         where queue.id = asked.id and queue.version = asked.version and queue.pool + 0 = $1
             and (queue.state = {READY} or (queue.state = {DELAYED} and queue.wake_at <= now()))
             and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
@@ -27,14 +29,23 @@ started as (
     update queue
     set state = {RUNNING}, attempt = queue.attempt + 1, version = queue.version + 1, node = chosen.node, boot = chosen.boot,
         epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null,
-        ran_lane = case when chosen.urgent then {Lane.URGENT} else queue.lane end, expires = false
+        ran_lane = case when chosen.urgent then {Lane.URGENT} else queue.lane end,
+        promotion_told = queue.promotion_told or chosen.urgent, expires = false
     from chosen
     where queue.ctid = chosen.location and queue.id + 0 = chosen.id and queue.version = chosen.version
-    returning queue.id, queue.attempt, queue.tenant, queue.attempt = 1 and queue.start_by < now() and not queue.late_told as late
+    returning queue.id, queue.attempt, queue.tenant, queue.attempt = 1 and queue.start_by < now() and not queue.late_told as late,
+        chosen.promoted
 ),
 event as (
     insert into events (tenant, kind, tasks, numbers)
-    select tenant, case when late then {Event.STARTED_LATE} else {Event.STARTED} end, array_agg(id), array_agg(attempt) from started group by tenant, late
+    select tenant, kind, array_agg(id), array_agg(attempt)
+    from (
+        select tenant, case when late then {Event.STARTED_LATE} else {Event.STARTED} end as kind, id, attempt from started
+        union all
+        select tenant, {Event.PROMOTED}, id, attempt from started where promoted
+    ) told
+    group by tenant, kind
+    order by kind desc -- a promotion comes before its start
 )
 select started.id, started.attempt, spec.kind, spec.name, spec.spec, spec.idempotency_key, spec.after_tasks
 from started

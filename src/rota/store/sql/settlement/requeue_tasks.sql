@@ -2,7 +2,7 @@
 -- timer back: the time at which it becomes urgent. A task that its owner pauses is paused, and remembers which of the two
 -- states it would have.
 with given as materialized (
-    select found.location, found.tenant, found.node, found.ran_lane, run.*, given.*
+    select found.location, found.tenant, found.node, found.ran_lane, found.own_lane, found.promotion_told, run.*, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[],
         $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::json[], $13::timestamptz[], $14::timestamptz[],
         $15::smallint[], $16::smallint[], $17::smallint[], $18::boolean[], $19::timestamptz[])
@@ -10,7 +10,7 @@ with given as materialized (
             ended_at, heard_at, used, losses, lane, paused, wake_at)
     cross join lateral (
         select queue.ctid as location, queue.tenant, queue.node, queue.boot, queue.started_at,
-            coalesce(queue.ran_lane, queue.lane) as ran_lane
+            coalesce(queue.ran_lane, queue.lane) as ran_lane, queue.lane as own_lane, queue.promotion_told
         from queue
         where queue.id = given.id for update
     ) found
@@ -24,17 +24,25 @@ kept as (
     from given
 ),
 event as (
-    -- Only failures are events.
-    insert into events (tenant, kind, tasks, numbers)
-    select tenant, {Event.ENDED}, array_agg(id), array_agg(number) from given
-    where outcome in ({Outcome.ERROR}, {Outcome.TIMEOUT}, {Outcome.LOST}, {Outcome.REFUSED}, {Outcome.CRASHED},
-        {Outcome.BAD_RESULT})
-    group by tenant
+    -- Of ends only failures are events. A retry that makes its task late rises: a promotion.
+    insert into events (tenant, kind, tasks, numbers, details)
+    select tenant, kind, array_agg(id), array_agg(number), case when kind = {Event.PAUSED} then json '{}' end
+    from (
+        select tenant, {Event.ENDED} as kind, id, number from given
+        where outcome in ({Outcome.ERROR}, {Outcome.TIMEOUT}, {Outcome.LOST}, {Outcome.REFUSED}, {Outcome.CRASHED},
+            {Outcome.BAD_RESULT})
+        union all
+        select tenant, {Event.PROMOTED}, id, number from given where lane <> own_lane and not promotion_told
+        union all
+        select tenant, {Event.PAUSED}, id, number from given where paused
+    ) told
+    group by tenant, kind
+    order by kind
 )
 update queue
 set state = case when given.paused then {PAUSED} when given.wake_at is null then {READY} else {DELAYED} end,
     version = queue.version + 1, used = given.used, losses = given.losses, lane = given.lane,
-    pause_requested = false,
+    pause_requested = false, promotion_told = queue.promotion_told or given.lane <> queue.lane,
     paused_state = case when given.paused then case when given.wake_at is null then {READY} else {DELAYED} end end,
     paused_at = case when given.paused then now() end,
     wake_at = coalesce(given.wake_at, (

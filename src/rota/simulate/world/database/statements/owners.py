@@ -42,7 +42,7 @@ class Owners(Subject):
             self._tables.end(row, 0, EXPIRED, 11, "it could not start in time")
         return [Row(id=row.id, pool=row.pool) for row in late[:at_most]]
 
-    def pause_waiting(self, ids: list[int], tenant: int, reason: str | None) -> list[Any]:
+    def pause_waiting(self, ids: list[int], tenant: int, reason: str | None, user: str) -> list[Any]:
         found = []
         for row in self._owned(ids, tenant):
             if row.state in (BLOCKED, DELAYED, READY):
@@ -72,7 +72,7 @@ class Owners(Subject):
                 self._tables.auditor.pause_requested(row.id, row.version, paused=False)
         return []
 
-    def resume_paused(self, ids: list[int], tenant: int) -> list[Any]:
+    def resume_paused(self, ids: list[int], tenant: int, user: str) -> list[Any]:
         found = []
         now = self._tables.now_us()
         for row in self._owned(ids, tenant):
