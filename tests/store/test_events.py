@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota.model.attempt import Outcome
 from rota.model.event import OLDEST, Event, EventCursor, EventType
+from rota.model.tolerance import ToleranceSource
 from rota.settle.settlement import settle
 from rota.store import admission, cancel_and_rerun, events, pausing
 from rota.store.database import Connection
@@ -99,15 +100,17 @@ async def test_from_every_place_on_the_rest_follows_once(rows: Rows) -> None:
 async def test_a_late_task_is_told_once_whether_it_waits_or_starts(rows: Rows) -> None:
     fence = await rows.lead()
     waits, starts, in_time = [await rows.task(tolerance=60) for _ in range(3)]
-    nobody_said = await rows.task()
-    overdue = [waits, starts, nobody_said]
+    nobody_said, by_plan, in_a_lane_that_does_not_promote = [await rows.task() for _ in range(3)]
+    for task, source in ((by_plan, ToleranceSource.PLAN), (in_a_lane_that_does_not_promote, ToleranceSource.GIVEN)):
+        await rows.connection.execute("update tasks set tolerance_source = $2 where id = $1", task, source)
+    overdue = [waits, starts, nobody_said, by_plan, in_a_lane_that_does_not_promote]
     await rows.connection.execute("update queue set start_by = now() - interval '1 s' where id = $1", waits)
     while await events.record_late(rows.connection):
         pass
     await rows.connection.execute("update queue set start_by = now() - interval '1 s' where id = any($1)", overdue)
     await rows.start(fence, *overdue, in_time)
     found = [event for event in await told(rows) if event.type is EventType.LATE]
-    assert [event.task for event in found] == [waits, starts]
+    assert [event.task for event in found] == [waits, starts, in_a_lane_that_does_not_promote]
     assert await events.record_late(rows.connection) == 0
 
 

@@ -19,6 +19,7 @@ from rota.model import event
 from rota.model.attempt import Outcome
 from rota.model.schedule.schedule import Trigger
 from rota.model.task import Lane, Scheduling, State, Upstream
+from rota.model.tolerance import ToleranceSource
 from rota.model.webhook import DeliveryState
 
 _PART = re.compile(r"\{(?:([A-Z]\w*)\.)?([A-Za-z_][\w/]*)\}")
@@ -28,6 +29,7 @@ _ENUMS: dict[str, type[enum.IntEnum]] = {
     "Lane": Lane,
     "Outcome": Outcome,
     "Scheduling": Scheduling,
+    "ToleranceSource": ToleranceSource,
     "Trigger": Trigger,
     "Upstream": Upstream,
 }

@@ -5,7 +5,8 @@ select given.position, given.task, given.number, task.name, task.user_name, task
 from unnest($1::bigint[], $2::smallint[]) with ordinality as given (task, number, position)
 cross join lateral (
     select tasks.name, tasks.user_name, tasks.tags::text as tags, tasks.scheduled_for,
-        tasks.tolerance_given
+        -- A tolerance may be given in a lane that does not promote: `tolerance_given` is about promotion.
+        tasks.tolerance_given or tasks.tolerance_source in ({ToleranceSource.GIVEN}, {ToleranceSource.CATEGORY})
             or exists (select from task_edits where task_edits.task = given.task and task_edits.tolerance) as tolerance_given,
         (select schedules.name from schedules where schedules.id = tasks.schedule) as schedule
     from tasks where tasks.id = given.task and tasks.id between $3 and $4 and tasks.tenant = $5 offset 0
