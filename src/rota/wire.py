@@ -70,7 +70,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     name: str
     shape: int  # key into `Start.shapes`
     cap_ms: int
-    fence_ms: int  # it must have ended this long after the *sending* of the last acknowledged heartbeat
+    fence_ms: int  # it must have ended or be frozen this long after the *sending* of the last acknowledged heartbeat
     idempotency_key: str
     spec: bytes
     secrets: tuple[Secret, ...] = ()  # only for agents with the capability "secrets"
@@ -146,10 +146,14 @@ class Hello(Frame, frozen=True):
 
 
 class Inventory(Frame, frozen=True):
-    """The attempts that run or wait on this boot, and those of `Registered.expected` that it never received."""
+    """The attempts that run or wait on this boot, and those of `Registered.expected` that it never received.
+
+    Attempts that are frozen and not among `Registered.expected` were given up: the agent kills them.
+    """
 
     present: list[tuple[int, int]]
     unknown: list[tuple[int, int]]
+    frozen: list[tuple[int, int]] = []  # those of `expected` that were frozen, and go on now
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):
@@ -162,7 +166,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     task: int
     attempt: int
     outcome: Outcome
-    run_us: int  # how long it ran
+    run_us: int  # how long it ran, without `frozen_us`
     result: bytes | None = None  # JSON
     exit_code: int | None = None
     failure: Failure | None = None
@@ -176,6 +180,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     calls_per_grant: int = 1  # how many calls of this function may run concurrently on one grant
     saving_us: int = 0  # from the end of its run to this report: its files were being stored
     reported_at: float = 0.0  # the agent's monotonic time; 0: unknown
+    frozen_us: int = 0  # how long it was frozen, because no leader acknowledged its node
 
 
 class Results(Frame, frozen=True):
@@ -194,6 +199,7 @@ class Heartbeat(Frame, frozen=True):
     attempts: int  # running or waiting on this node
     is_closed: bool = False  # the node takes no new work
     is_leaving: bool = False  # it is closed because its agent leaves; else because its disk is full
+    frozen: int = 0  # how many of the attempts are frozen
 
     @property
     def closed_for(self) -> Closed | None:

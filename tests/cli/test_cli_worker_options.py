@@ -47,6 +47,8 @@ from tests.cli.conftest import Rota
         ("--registry", "https://ghcr.io", "'https://ghcr.io' is not a registry: NAME, NAME:PORT, *.DOMAIN, or none"),
         ("--pull-timeout", "0s", "'0s' is not from 1s to 1d"),
         ("--pull-timeout", "soon", "'soon' is not a duration"),
+        ("--frozen-limit", "31d", "'31d' is not from 0s to 30d"),
+        ("--frozen-limit", "long", "'long' is not a duration"),
         ("--image-limit", "0", "the size must be from 1 byte to 1Ti"),
         ("--rootfs", "debian", "'debian' is not a root; write debian:/srv/roots/debian"),
         ("--rootfs", "debian:/no/such", "there is no folder /no/such on this node"),

@@ -141,44 +141,6 @@ async def test_when_the_keeper_dies_its_tasks_are_disrupted_and_a_new_keeper_tak
     assert process.failure.type == "keeper-lost"
 
 
-async def test_cut_off_from_its_leader_an_agent_ends_its_attempts_before_their_fence(
-    server: StubServer, tmp_path: Path, agent: StartAgent, tasks_module: Callable[[str], str]
-) -> None:
-    data, begun, module = tmp_path / "data", tmp_path / "begun", tasks_module(HANG)
-    async with agent():
-        await server.start(
-            shell(1, DEAF, fence_ms=3000),
-            function(2, f"{module}:hang", str(begun), fence_ms=3000),
-            command(3, "sleep", "600", fence_ms=60_000),
-        )
-        await until(lambda: len(carrying(data)) == 4 and begun.exists())
-        server.acknowledge = server.has_leader = False
-        cut_off_at = time.monotonic()
-        await server.drop()
-        dead_at = await until(lambda: len(carrying(data)) == 2)  # the keeper and task 3
-        assert dead_at - cut_off_at < 3.0
-        server.acknowledge = server.has_leader = True
-        assert (await server.result(1)).outcome is Outcome.DISRUPTED
-        assert (await server.result(2)).outcome is Outcome.DISRUPTED
-        assert server.results_of(3) == []
-
-
-async def test_while_the_agent_itself_is_stopped_its_attempts_still_die_in_time(
-    server: StubServer, tmp_path: Path
-) -> None:
-    data = tmp_path / "data"
-    async with agent_process(server, data) as process:
-        await server.start(shell(1, DEAF, fence_ms=3000), command(2, "sleep", "600", fence_ms=60_000))
-        await until(lambda: len(carrying(data)) == 3)
-        process.send_signal(signal.SIGSTOP)
-        stopped_at = time.monotonic()
-        dead_at = await until(lambda: len(carrying(data)) == 2)  # the keeper and task 2
-        assert dead_at - stopped_at < 3.0
-        process.send_signal(signal.SIGCONT)
-        assert (await server.result(1)).outcome is Outcome.DISRUPTED
-        assert server.results_of(2) == []
-
-
 async def test_two_agents_can_not_share_a_data_folder(
     agent: StartAgent, make_options: Callable[..., AgentOptions]
 ) -> None:

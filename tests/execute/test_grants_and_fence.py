@@ -91,18 +91,17 @@ def test_the_sum_granted_never_exceeds_capacity(steps: list[tuple[bool, int]]) -
 
 def test_the_fence_counts_from_the_sending_of_the_last_acknowledged_heartbeat() -> None:
     fence: Fence[str] = Fence(100.0)
-    assert fence.next_hard() == NEVER
+    assert fence.next_at() == NEVER
     fence.add("short", 20_000)
     fence.add("long", 170_000)
-    assert (fence.next_soft(5.0), fence.next_hard()) == (114.5, 119.5)
-    assert fence.past_soft(114.4, 5.0) == []
-    assert fence.past_soft(115.0, 5.0) == ["short"]
-    assert fence.past_hard(120.0) == ["short"]
+    assert fence.next_at() == 119.5
+    assert fence.past(119.4) == []
+    assert fence.past(119.5) == ["short"]
     fence.trust(110.0)
     fence.trust(105.0)
-    assert fence.next_hard() == 129.5
+    assert fence.next_at() == 129.5
     fence.discard("short", 20_000)
-    assert fence.next_hard() == 279.5
+    assert fence.next_at() == 279.5
 
 
 @pytest.mark.parametrize("value", [None, True, 1, 2**70, 1.5, "é", [1, (2, {"a": None})], {"a": []}])

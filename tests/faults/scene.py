@@ -33,6 +33,7 @@ from tests.harness.history import (
     read_records,
 )
 from tests.harness.proxy import Proxy
+from tests.modules.execution_log import is_frozen
 
 MODULES = Path(__file__).parents[1] / "modules"
 CAPACITY = "cpu=8,memory=8G,disk=100G"
@@ -233,6 +234,12 @@ def children_of(worker: Process, folder: Path) -> list[int]:
     """The main processes of what a worker runs: warm children and commands, not the keeper."""
     keeper = keeper_of(worker, folder)
     return [pid for pid in _marked(f"{folder / worker.name}/work/") if pid != keeper]
+
+
+def stands_still(worker: Process, folder: Path) -> bool:
+    """Whether it runs something, and all of it is frozen."""
+    children = children_of(worker, folder)
+    return bool(children) and all(map(is_frozen, children))
 
 
 def _marked(mark: str) -> list[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.nemesis import start_without_waiting
-from tests.faults.scene import Scene, children_of, eventually
+from tests.faults.scene import Scene, eventually, stands_still
 from tests.faults.test_worker_faults import DONE_FIRST, GRACE_SECONDS
 from tests.harness.cluster import Process
 from tests.harness.proxy import Proxy
@@ -30,7 +30,7 @@ def _behind(scene: Scene) -> Proxy:
     return proxy
 
 
-def test_a_worker_that_is_heard_but_hears_nothing_ends_its_tasks_before_another_begins_them(scene: Scene) -> None:
+def test_a_worker_that_is_heard_but_hears_nothing_freezes_its_tasks_before_another_begins_them(scene: Scene) -> None:
     proxy = _behind(scene)
     deaf = scene.cluster.workers[0]
     tasks = scene.submit(
@@ -40,8 +40,8 @@ def test_a_worker_that_is_heard_but_hears_nothing_ends_its_tasks_before_another_
 
     proxy.deafen(of=deaf.pid)
     start_without_waiting(scene.cluster.add_worker(start=False, servers=[proxy.url]))
-    eventually(lambda: children_of(deaf, scene.cluster.folder) == [], seconds=GRACE_SECONDS, what="its tasks are dead")
-    assert all(one.attempt == 1 for one in scene.executions()), "dead before anything was started elsewhere"
+    eventually(lambda: stands_still(deaf, scene.cluster.folder), seconds=GRACE_SECONDS, what="its tasks are frozen")
+    assert all(one.attempt == 1 for one in scene.executions()), "frozen before anything was started elsewhere"
     # Its last words may still have been heard, and an answer to them lost: then a second attempt is lost as well.
     scene.until_ended(tasks, seconds=60)
 

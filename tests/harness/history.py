@@ -9,8 +9,9 @@ each in a single write (see `tests/modules/execution_log.py`). Before `start` it
 task's own byte of a file beside it, without waiting, and keeps it until after `end`. So for an execution that
 wrote its `end`, the times say when it ran (one machine, one monotonic clock). One that was killed never
 writes `end`; it is taken to have run until its process died, and the kernel itself keeps that record: it lets
-go of the lock at that moment and no earlier. A later execution that finds the lock taken writes `overlap`.
-No sampling, no tolerance, no clock.
+go of the lock at that moment and no earlier. A later execution that finds the lock taken writes `overlap`, or
+`beside` if all that hold it are frozen: they can't act, and if one of them ever writes its `end`, its times
+overlap. No sampling, no tolerance, no clock.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def read_executions(path: Path) -> tuple[list[Execution], list[Violation]]:
         try:
             task, attempt, verb, at, pid = line.split()
             key = (int(task), int(attempt), int(pid))
-            if verb in ("start", "overlap"):
+            if verb in ("start", "beside", "overlap"):
                 began[key].append(Execution(*key, int(at), None, verb == "overlap"))
             elif verb == "end" and key in began and began[key][-1].ended_ns is None:
                 open_one = began[key].pop()

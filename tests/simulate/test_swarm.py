@@ -28,6 +28,7 @@ QUICK = [
     "dependent-released-twice",
     "ttl-equals-renew-period",
     "identity-is-host",
+    "thaw-without-adoption",
     "anyone-acknowledges",
     "restart-not-noticed",
     "settlement-not-repeated",

@@ -24,6 +24,7 @@ import structlog
 
 from rota import wire
 from rota.execute import data_folder
+from rota.execute.attempts.frozen import DEFAULT_LIMIT_SECONDS as DEFAULT_FROZEN_SECONDS
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
@@ -73,7 +74,6 @@ OnReady = Callable[[], None] | None
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_OUTPUTS_BYTES = 10 * 1024**3
 _FENCE_CHECK_SECONDS = 0.5
-_FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off; a longer grace delays the next leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,7 @@ class AgentOptions:
     ports: range = DEFAULT_PORTS  # ports this agent may give to tasks
     imports: tuple[str, ...] = ()  # modules every warm child loads before its first call
     kill_grace_seconds: float = 5.0  # between TERM and KILL
+    frozen_limit_seconds: float = DEFAULT_FROZEN_SECONDS  # how long attempts stay frozen without a leader
     settle_seconds: float = 5.0  # how long a stopping agent waits for its last results to be settled
     log_patience_seconds: float = 10.0  # how long a result waits for its output to be stored
     log_spill_bytes: int = DEFAULT_SPILL_BYTES  # disk space for output that no server takes
@@ -178,15 +179,16 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         outbox=outbox,
         shipper=shipper,
         on_trust=link.trust,
-        kill_grace_seconds=min(options.kill_grace_seconds, _FENCE_GRACE_SECONDS),
         ports=Ports(options.ports),
         kinds={kind: count for kind, count in options.devices.counts.items() if kind != GPU},
+        frozen_limit_seconds=options.frozen_limit_seconds,
     )
     full_disk = FullDisk(disk, workbench)
     boot = secrets.randbits(63)
     cache = ArtifactCache(options.data.resolve() / "artifacts", limit_bytes=options.artifact_cache_bytes)
     await asyncio.to_thread(cache.open)
-    transfers = Transfers(servers=servers, token=options.token, boot=boot, cache=cache)
+    has_leader = workbench.has_leader.is_set
+    transfers = Transfers(servers=servers, token=options.token, boot=boot, cache=cache, has_leader=has_leader)
     checkpoints = Checkpoints(transfers=transfers, scratch=str(work), limit_bytes=options.checkpoint_limit_bytes)
     environment = spawn_order.node_environment(dict(os.environ))
     preparer = Preparer(link=link, transfers=transfers, checkpoints=checkpoints)
@@ -198,6 +200,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         environment=environment,
         kill_grace_seconds=options.kill_grace_seconds,
         on_finish=workbench.process_finished,
+        guard=workbench.guard,
         preparer=preparer,
         collector=Collector(
             transfers=transfers, limit_bytes=options.outputs_limit_bytes, most_files=options.outputs_limit_files
@@ -206,7 +209,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         has_gpus=options.capacity.gpus > 0,
         full_disk=full_disk,
     )
-    questions = QuestionServer(servers=servers, token=options.token, checkpoints=checkpoints)
+    questions = QuestionServer(servers=servers, token=options.token, checkpoints=checkpoints, has_leader=has_leader)
     functions = FunctionRunner(
         bench=workbench,
         link=link,
@@ -279,7 +282,7 @@ async def _live(
             group.create_task(progress.run(), name="progress"),
             group.create_task(parts.full_disk.watch(), name="disk"),
             group.create_task(processes.saves.run(), name="checkpoints"),
-            group.create_task(_announce(connection, on_ready), name="announce"),
+            group.create_task(_announce(workbench, on_ready), name="announce"),
             group.create_task(
                 leave_when_due(options.stay, workbench, outbox, stop, connection.why_refused), name="leaving"
             ),
@@ -291,7 +294,7 @@ async def _live(
             shipper,
             kill_grace_seconds=options.kill_grace_seconds,
             settle_seconds=options.settle_seconds,
-            has_leader=connection.registered.is_set(),
+            has_leader=workbench.has_leader.is_set(),
         )
         if processes.images is not None:
             await processes.images.close()
@@ -380,8 +383,8 @@ async def _watch_fence(workbench: Workbench) -> None:
         await asyncio.sleep(min(_FENCE_CHECK_SECONDS, max(0.005, due_at - time.monotonic())))
 
 
-async def _announce(connection: ControlConnection, on_ready: OnReady) -> None:
-    await connection.registered.wait()
+async def _announce(workbench: Workbench, on_ready: OnReady) -> None:
+    await workbench.has_leader.wait()
     if on_ready is not None:
         on_ready()
 

@@ -65,22 +65,21 @@ class ControlConnection:
         self._missed = 0
         self._backoff = Backoff(shortest_seconds=0.02, first_seconds=0.05, longest_seconds=_RETRY_SECONDS)
         self._refused: str | None = None  # why a server refused us last; None: no server does
-        self.registered = asyncio.Event()
 
     def why_refused(self) -> str | None:
         """Why servers refuse this agent, unless it has registered since; None: they don't."""
-        return None if self.registered.is_set() else self._refused
+        return None if self._workbench.has_leader.is_set() else self._refused
 
     async def run(self) -> None:
         """Runs until cancelled, or until another boot has taken this node's name."""
         async with httpx.AsyncClient(headers=self._headers(), timeout=_OPEN_SECONDS, verify=tls.trusted()) as client:
             while True:
-                self.registered.clear()
+                self._workbench.has_leader.clear()
                 leader = await self._find_leader(client)
                 if leader is not None and await self._serve(leader, client):
                     self._backoff.reset()
                     continue  # the server sent us to another leader: no need to wait
-                if self.registered.is_set():
+                if self._workbench.has_leader.is_set():
                     self._backoff.reset()
                 await self._backoff.pause()
 
@@ -168,7 +167,7 @@ class ControlConnection:
             await socket.send(wire.encode(inventory))
         self._workbench.trust(sent_at)
         self._outbox.start_over()
-        self.registered.set()
+        self._workbench.has_leader.set()
         log.info("registered", pool=self._me.pool, node=registered.node, epoch=self._floor)
         return welcome
 
@@ -236,7 +235,7 @@ class ControlConnection:
             await self._outbox.wake.wait()
             self._outbox.wake.clear()
             while True:
-                self._workbench.guard()  # before sending anything, end attempts past their fence
+                self._workbench.guard()  # before sending anything, freeze attempts past their fence
                 if self._outbox.take_heartbeat():
                     await socket.send(wire.encode(self._heartbeat()))
                 frame = self._outbox.take_frame()
@@ -248,7 +247,13 @@ class ControlConnection:
     def _heartbeat(self) -> wire.Heartbeat:
         why, count = self._workbench.closed_for, self._workbench.attempt_count
         is_closed, is_leaving = why is not None, why is Closed.LEAVING
-        return wire.Heartbeat(sent=time.monotonic(), attempts=count, is_closed=is_closed, is_leaving=is_leaving)
+        return wire.Heartbeat(
+            sent=time.monotonic(),
+            attempts=count,
+            is_closed=is_closed,
+            is_leaving=is_leaving,
+            frozen=self._workbench.frozen_count,
+        )
 
     async def _beat(self, socket: ClientConnection, heartbeat_seconds: float, client: httpx.AsyncClient) -> None:
         """Counts beats, not seconds: after a pause of this process, the leader gets its turn to answer."""

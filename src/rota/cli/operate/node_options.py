@@ -17,6 +17,7 @@ from rota.execute.machine.mounts import parse_mount, parse_rootfs
 from rota.model.units import milliseconds_of
 
 _LONGEST_PULL_MS = 24 * 3600 * 1000
+_LONGEST_FROZEN_MS = 30 * 24 * 3600 * 1000
 
 Imports = Annotated[
     list[str] | None,
@@ -75,6 +76,13 @@ def node_options(
     image_limit: Annotated[
         str, typer.Option(metavar="SIZE", help="Most that is received of one image (podman only).")
     ] = "10Gi",
+    frozen_limit: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="How long tasks stay frozen while no server leads this node, before they are ended; 0s: not at all.",
+        ),
+    ] = "1h",
     rootfs: Annotated[
         list[str] | None,
         typer.Option("--rootfs", metavar="NAME:FOLDER", help="Unpacked root file system for tasks; repeatable."),
@@ -99,17 +107,18 @@ def node_options(
         "engine": engine,
         "registries": _checked("--registry", registry, lambda given: parse_registries(given, private=False)),
         "private_registries": private_registries,
-        "pull_ms": _pull_ms(pull_timeout),
+        "pull_ms": _between("--pull-timeout", pull_timeout, 1000, _LONGEST_PULL_MS, "from 1s to 1d"),
         "image_bytes": size_setting("image_limit", image_limit, image_limit),
+        "frozen_ms": _between("--frozen-limit", frozen_limit, 0, _LONGEST_FROZEN_MS, "from 0s to 30d"),
         "roots": _checked("--rootfs", rootfs, lambda given: [parse_rootfs(text) for text in given]),
         "devices": _checked("--device", device, parse_devices),
     }
 
 
-def _pull_ms(text: str) -> int:
-    milliseconds = milliseconds_of(checks.duration("--pull-timeout", text) or text)
-    if not 1000 <= milliseconds <= _LONGEST_PULL_MS:
-        raise wrong("--pull-timeout", f"{text[:40]!r} is not from 1s to 1d")
+def _between(option: str, text: str, least_ms: int, most_ms: int, right: str) -> int:
+    milliseconds = milliseconds_of(checks.duration(option, text) or text)
+    if not least_ms <= milliseconds <= most_ms:
+        raise wrong(option, f"{text[:40]!r} is not {right}")
     return milliseconds
 
 

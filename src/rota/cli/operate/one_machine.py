@@ -52,6 +52,7 @@ class UpOptions:
     registries: tuple[str, ...] = ()
     private_registries: bool = False
     pull_ms: int
+    frozen_ms: int
     image_bytes: int
     roots: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
@@ -215,6 +216,7 @@ def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]
     offered += [word for registry in options.registries for word in ("--registry", registry)]
     offered += ["--private-registries"] if options.private_registries else []
     offered += ["--pull-timeout", f"{options.pull_ms}ms", "--image-limit", str(options.image_bytes)]
+    offered += ["--frozen-limit", f"{options.frozen_ms}ms"]
     offered += [word for device in options.devices for word in ("--device", device)]
     return [
         Part(

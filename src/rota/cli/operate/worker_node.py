@@ -15,6 +15,7 @@ import uvloop
 
 from rota.cli.operate.own_process import announce_ready, configure_logging, leave_no_dump, say
 from rota.execute.agent import DEFAULT_CACHE_BYTES, DEFAULT_OUTPUTS_BYTES, AgentError, AgentOptions, run_agent
+from rota.execute.attempts.frozen import DEFAULT_LIMIT_SECONDS as DEFAULT_FROZEN_SECONDS
 from rota.execute.connection import TwinError
 from rota.execute.data_folder import DataFolderInUse
 from rota.execute.files.checkpoint import DEFAULT_LIMIT_BYTES
@@ -47,6 +48,7 @@ class WorkerOptions:
     private_registries: bool = False
     pull_ms: int = int(DEFAULT_PULL_SECONDS * 1000)
     image_bytes: int = DEFAULT_IMAGE_BYTES
+    frozen_ms: int = int(DEFAULT_FROZEN_SECONDS * 1000)
     roots: tuple[str, ...] = ()
     reserve_bytes: int = DEFAULT_RESERVE_BYTES
     artifact_cache_bytes: int = DEFAULT_CACHE_BYTES
@@ -99,6 +101,7 @@ def run_worker(options: WorkerOptions) -> int:
         outputs_limit_bytes=options.outputs_limit_bytes,
         checkpoint_limit_bytes=options.checkpoint_limit_bytes,
         log_spill_bytes=options.log_spill_bytes,
+        frozen_limit_seconds=options.frozen_ms / 1000,
         devices=devices,
         stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
     )

@@ -55,11 +55,18 @@ class Attempt(msgspec.Struct, eq=False):
     ports: tuple[int, ...] = ()  # reserved for it while it runs
     gpus: tuple[int, ...] = ()  # devices it may use, whole or in part
     devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # devices of other kinds, never shared
+    frozen_at: float | None = None  # since when it is frozen; None: it is not
+    frozen_seconds: float = 0.0  # how long it was frozen before
+    thawed: asyncio.Event | None = None  # set when it may go on; None: it was never frozen
 
     def __post_init__(self) -> None:
         self.key = (self.run.task, self.run.attempt)
         self.fence_ms = self.run.fence_ms
         self.shape += self.terms.mark
+
+    def frozen_for(self, now: float) -> float:
+        """How long it has been frozen in all: time that its cap does not count."""
+        return self.frozen_seconds + (0.0 if self.frozen_at is None else max(0.0, now - self.frozen_at))
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +99,10 @@ class Executor(Protocol):
 
     def recap(self, attempt: Attempt) -> None: ...
 
+    def freeze(self, attempt: Attempt) -> None: ...
+
+    def thaw(self, attempt: Attempt) -> None: ...
+
 
 class FunctionExecutor(Executor, Protocol):
     def recall(self, attempt: Attempt) -> bool: ...
@@ -108,11 +119,12 @@ class FunctionExecutor(Executor, Protocol):
 def result_of(attempt: Attempt, finish: Finish, inline: list[LogChunk], now: float) -> Result:
     """The message for the server; `inline` is output that no server has stored."""
     capture, failure = finish.capture, finish.failure
+    frozen_us = int(1e6 * (attempt.frozen_for(finish.ended_at or now) if attempt.stopping else attempt.frozen_seconds))
     return Result(
         attempt.key[0],
         attempt.key[1],
         finish.outcome,
-        finish.run_us,
+        max(0, finish.run_us - frozen_us),
         finish.result,
         finish.exit_code,
         without_secrets(attempt, failure) if failure is not None and attempt.run.secrets else failure,
@@ -126,6 +138,7 @@ def result_of(attempt: Attempt, finish: Finish, inline: list[LogChunk], now: flo
         attempt.calls_per_grant,
         max(0, int((now - finish.ended_at) * 1e6)) if finish.ended_at else 0,
         now,
+        frozen_us,
     )
 
 
@@ -178,7 +191,7 @@ def cancel_at_cap(attempt: Attempt, bringing: asyncio.Task[Any], began_at: float
     loop = bringing.get_loop()
     if bringing.done() or attempt.stopping is not None or not attempt.run.cap_ms:
         return
-    ends_at = began_at + attempt.run.cap_ms / 1000
+    ends_at = began_at + attempt.frozen_for(loop.time()) + attempt.run.cap_ms / 1000
     if loop.time() < ends_at:
         loop.call_at(ends_at, cancel_at_cap, attempt, bringing, began_at)
     else:

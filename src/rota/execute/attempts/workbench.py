@@ -2,7 +2,7 @@
 
 An attempt runs at most once (I9): one that is here, has ended, or was declared unknown is never started again. The
 node's capacity is never exceeded (I13). Before anything is started, sent or read after a pause of this process,
-attempts past their fence are ended (`guard`). Everything runs on the event loop and nothing waits.
+attempts past their fence are frozen (`guard`, `frozen.py`). Everything runs on the event loop and nothing waits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import structlog
 
 from rota import wire
 from rota.execute.attempts.attempt import Attempt, Executor, Finish, FunctionExecutor, Key, Phase, result_of, stopped
+from rota.execute.attempts.frozen import DEFAULT_LIMIT_SECONDS, TrustedAttempts
 from rota.execute.attempts.grants import Grants
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.sharing import PLAIN, terms_of
 from rota.execute.logs.shipping import LogShipper
 from rota.execute.machine.ports import Ports
 from rota.model.attempt import Outcome
-from rota.model.fence import NEVER, Fence
+from rota.model.fence import NEVER
 from rota.model.node import Closed
 from rota.model.resources import Resources
 from rota.model.task import Kind
@@ -44,24 +45,23 @@ class Workbench:
         outbox: Outbox,
         shipper: LogShipper,
         on_trust: Callable[[float], None],  # the keeper enforces the fence too
-        kill_grace_seconds: float,
         ports: Ports,
         kinds: Mapping[str, int] | None = None,  # custom resources that are devices
+        frozen_limit_seconds: float = DEFAULT_LIMIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ports = ports
         self._outbox = outbox
         self._shipper = shipper
         self._on_trust = on_trust
-        self._kill_grace_seconds = kill_grace_seconds
         self._clock = clock
         self._grants = Grants(capacity, kinds)
         self._attempts: dict[Key, Attempt] = {}
         # Also attempts reported as unknown: neither may start any more. Ordered: a plain dict that loses its first
         # entry again and again walks over all the gaps each time.
         self._ended: OrderedDict[Key, None] = OrderedDict()
-        self._fence: Fence[Attempt] = Fence(clock())
-        self._soft_at = NEVER
+        self._trusted = TrustedAttempts(clock, frozen_limit_seconds=frozen_limit_seconds)
+        self._guard_at = NEVER
         self._draining = False
         self.is_full = False  # the node's disk is full
         self._only_one = False  # takes a single attempt, then nothing more
@@ -71,6 +71,7 @@ class Workbench:
         self.empty = asyncio.Event()  # there is no attempt here
         self.empty.set()
         self.busy = asyncio.Event()  # there is one
+        self.has_leader = asyncio.Event()  # a leader has registered this node, and its connection lasts
         self.acknowledged = asyncio.Event()  # a leader has answered since this was last cleared
         self.worked = asyncio.Event()  # an attempt has run here and was reported
         self.processes: Executor
@@ -93,7 +94,9 @@ class Workbench:
         unknown = [key for key in expected if key not in self._attempts and key not in self._outbox.unacknowledged]
         for key in unknown:
             self._remember(key)
-        return wire.Inventory(present=keys, unknown=unknown)
+        for attempt in self._trusted.given_up(expected):
+            self._kill_frozen(attempt, "given up by the leader while it was frozen; killing")
+        return wire.Inventory(present=keys, unknown=unknown, frozen=self._trusted.frozen_keys())
 
     def start(self, frame: wire.Start) -> None:
         shapes = {number: (_encode(grant), grant) for number, grant in frame.shapes.items()}
@@ -116,9 +119,9 @@ class Workbench:
                 failure = Failure("does-not-fit", "asks for more than this node has")
                 self.finished(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
                 continue
-            self._fence.add(attempt, attempt.fence_ms)
+            self._trusted.add(attempt)
             self._grants.wait(attempt)
-        self._soft_at = min(self._soft_at, self._fence.next_soft(self._kill_grace_seconds))
+        self._guard_at = self._trusted.next_at()
         if self._only_one:
             self._outbox.beat()  # before anything goes back, or the leader sends it here again
         self._outbox.give_back(refused)
@@ -136,7 +139,10 @@ class Workbench:
                 elif attempt.stopping is None and attempt.phase is Phase.RUNNING:
                     attempt.stopping = outcome
                     attempt.stopping_order = reason
-                    self._executor(attempt).stop(attempt)
+                    if attempt.frozen_at is None:
+                        self._executor(attempt).stop(attempt)
+                    else:  # a signal would let it act
+                        self._kill_frozen(attempt, "told to stop while it was frozen; killing")
         self.start_waiting()
 
     def recall(self, keys: list[Key]) -> None:
@@ -190,7 +196,7 @@ class Workbench:
 
     @property
     def trusted_at(self) -> float:
-        return self._fence.trusted_at
+        return self._trusted.trusted_at
 
     def undrain(self) -> None:
         self._draining = self._stopping
@@ -213,7 +219,7 @@ class Workbench:
                 self._executor(attempt).kill(attempt)
             else:
                 attempt.phase = Phase.ENDED
-            self._fence.discard(attempt, attempt.fence_ms)
+            self._trusted.discard(attempt)
         self._attempts.clear()
         self.empty.set()
         self.busy.clear()
@@ -225,35 +231,50 @@ class Workbench:
     def attempt_count(self) -> int:
         return len(self._attempts)
 
+    @property
+    def frozen_count(self) -> int:
+        return self._trusted.frozen_count
+
     # ---- the fence -----------------------------------------------------------------------------------------
 
     def trust(self, sent_at: float) -> None:
-        self._fence.trust(sent_at)
+        """A leader has acknowledged this node, after `inventory` on this connection: what is frozen here thaws."""
+        thawed = self._trusted.trust(sent_at)
         self.acknowledged.set()
-        self._on_trust(self._fence.trusted_at)
-        self._soft_at = self._fence.next_soft(self._kill_grace_seconds)
+        self._on_trust(self._trusted.trusted_at)
+        for attempt in thawed:
+            log.warning("thawed", task=attempt.key[0], attempt=attempt.key[1], seconds=round(attempt.frozen_seconds, 1))
+            self._executor(attempt).thaw(attempt)
+            if attempt.thawed is not None:
+                attempt.thawed.set()
+        self._guard_at = self._trusted.next_at()
 
     def guard(self) -> float:
-        """Ends attempts past their fence; cheap when there are none. Returns when to call again."""
-        if self._clock() >= self._soft_at:
+        """Freezes attempts past their fence; cheap when there are none. Returns when to call again."""
+        if self._clock() >= self._guard_at:
             self._enforce_fence()
-        return self._soft_at
+        return self._guard_at
 
     def _enforce_fence(self) -> None:
-        now = self._clock()
-        past_hard = set(self._fence.past_hard(now))
         with self._starting_nothing():
-            for attempt in self._fence.past_soft(now, self._kill_grace_seconds):
-                self._fence.discard(attempt, attempt.fence_ms)
-                log.warning("cut off from the leader for too long; ending", task=attempt.key[0], attempt=attempt.key[1])
+            for attempt in self._trusted.past():
                 if self._is_unstarted(attempt):
                     self._end_unstarted(attempt, Outcome.DISRUPTED)
                 elif attempt.phase is Phase.RUNNING:
-                    attempt.stopping = attempt.stopping or Outcome.DISRUPTED
-                    self._executor(attempt).stop(attempt)
-                    if attempt in past_hard:
-                        self._executor(attempt).kill(attempt)
-        self._soft_at = self._fence.next_soft(self._kill_grace_seconds)
+                    log.warning("cut off from the leader; freezing", task=attempt.key[0], attempt=attempt.key[1])
+                    self._trusted.freeze(attempt)
+                    self._executor(attempt).freeze(attempt)
+                else:
+                    self._trusted.discard(attempt)
+            for attempt in self._trusted.overdue():
+                self._kill_frozen(attempt, "frozen for too long without a leader; killing")
+        self._guard_at = self._trusted.next_at()
+
+    def _kill_frozen(self, attempt: Attempt, why: str) -> None:
+        log.warning(why, task=attempt.key[0], attempt=attempt.key[1])
+        self._trusted.discard(attempt)  # so that nothing thaws it
+        attempt.stopping = attempt.stopping or Outcome.DISRUPTED
+        self._executor(attempt).kill(attempt)
 
     # ---- starting and ending -------------------------------------------------------------------------------
 
@@ -327,7 +348,7 @@ class Workbench:
     def finished(self, attempt: Attempt, finish: Finish) -> None:
         attempt.phase = Phase.ENDED
         self._release_own(attempt)
-        self._fence.discard(attempt, attempt.fence_ms)
+        self._trusted.discard(attempt)
         capture = finish.capture
         if self._attempts.get(attempt.key) is not attempt:  # forgotten together with its database
             if capture is not None:
@@ -353,7 +374,7 @@ class Workbench:
     def _give_back(self, unstarted: list[Attempt]) -> None:
         for attempt in unstarted:
             attempt.phase = Phase.ENDED
-            self._fence.discard(attempt, attempt.fence_ms)
+            self._trusted.discard(attempt)
             self._release(attempt)
         self._outbox.give_back([attempt.key for attempt in unstarted])
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rota.execute.attempts.attempt import Attempt, over_limit, stopped
+from rota.execute.attempts.frozen import until_thawed
 from rota.execute.attempts.sharing import limits_of
 from rota.execute.files import unpack
 from rota.execute.files.artifact_cache import copy_into
@@ -68,7 +69,10 @@ class Preparer:
         self._transfers = transfers
 
     async def prepare(self, attempt: Attempt, spec: RunSpec, order: Spawn) -> Spawn:
-        """Makes and fills the folder of `order`; returns the order to start then. Raises `NotPrepared`."""
+        """Makes and fills the folder of `order`; returns the order to start then. Raises `NotPrepared`.
+
+        Not before it thaws, if it is frozen meanwhile.
+        """
         number = self._link.reserve()
         is_isolated = order.sandbox is not None or order.container_spec is not None
         uid = spawn.own_uid(number, os.path.dirname(order.folder)) if is_isolated else None
@@ -102,6 +106,7 @@ class Preparer:
             await in_thread(_copy_all, order.folder, fetched, uid)
         # 4. Restore the checkpoint.
         await self._restore(attempt, order.folder, uid)
+        await until_thawed(attempt)
         return order
 
     async def _restore(self, attempt: Attempt, folder: str, uid: int | None) -> None:

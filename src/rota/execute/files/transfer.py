@@ -2,7 +2,8 @@
 
 The agent knows neither the object store nor the database; each request names its attempt and proves with the boot
 number that it runs here. A broken transfer is tried again at another server, a download from where it broke, until
-nothing has moved for `patience_seconds`. Both ends compare digests. Files are read and written in threads.
+nothing has moved for `patience_seconds`, not counting time without a leader. Both ends compare digests. Files are read
+and written in threads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgspec
 import structlog
 
 from rota import tls
-from rota.execute.backoff import Backoff
+from rota.execute.backoff import Backoff, Patience, always
 from rota.execute.files.artifact_cache import ArtifactCache, Entry
 from rota.model.answers.problems import ProblemDocument
 from rota.model.answers.workers import StoredObject, StoredObjectList
@@ -78,10 +79,12 @@ class Transfers:
         boot: int,
         cache: ArtifactCache,
         patience_seconds: float = _PATIENCE_SECONDS,
+        has_leader: Callable[[], bool] = always,
     ) -> None:
         self._servers = Servers(servers)
         self._cache = cache
         self._patience_seconds = patience_seconds
+        self._has_leader = has_leader
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._under_way: dict[Entry, asyncio.Task[None]] = {}
         self._http = httpx.AsyncClient(
@@ -178,7 +181,7 @@ class Transfers:
         await self._retried(attempt_once)
 
     async def _retried(self, attempt_once: Callable[[str], Awaitable[T]]) -> T:
-        retry = _Retry(self._patience_seconds)
+        retry = _Retry(Patience(self._patience_seconds, self._has_leader))
         while True:
             try:
                 return await attempt_once(self._servers.take())
@@ -210,7 +213,7 @@ class Transfers:
 
     async def _receive_once(self, path: str, descriptor: int) -> str:
         """Writes all of it from the beginning of the file; the digest of the received bytes."""
-        retry = _Retry(self._patience_seconds)
+        retry = _Retry(Patience(self._patience_seconds, self._has_leader))
         digest, got = hashlib.sha256(), 0
         while True:
             try:
@@ -237,18 +240,16 @@ class Transfers:
 class _Retry:
     """Counts how long nothing has moved. `pause` waits before the next try, or gives up."""
 
-    def __init__(self, patience_seconds: float) -> None:
-        self._patience_seconds = patience_seconds
-        self._loop = asyncio.get_running_loop()
-        self._since = self._loop.time()
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
         self._backoff = Backoff(shortest_seconds=0.05, first_seconds=0.1, longest_seconds=5.0)
 
     def moved(self) -> None:
-        self._since = self._loop.time()
+        self._patience.renew()
         self._backoff.reset()
 
     async def pause(self, error: Exception) -> None:
-        if self._loop.time() - self._since > self._patience_seconds:
+        if self._patience.is_over():
             raise TransferFailed(f"no server could be reached: {error or type(error).__name__}") from None
         log.info("transfer.tried_again", error=str(error)[:200] or type(error).__name__)
         await self._backoff.pause()

@@ -147,7 +147,8 @@ class ConcurrentCalls(WarmCalls):
             self._known.pop((attempt.terms.process_key, attempt.run.name), None)
         if attempt.stopping is not None:
             finish = Finish(outcome=attempt.stopping, run_us=reply.run_us, failure=stopped(attempt, attempt.stopping))
-            if was_kept_from_running(attempt, self._elapsed_us(attempt), reply.stalled_us):
+            counted_us = self._elapsed_us(attempt) - int(attempt.frozen_seconds * 1e6)
+            if was_kept_from_running(attempt, counted_us, reply.stalled_us):
                 blocked = duration_text(reply.stalled_us // 1000)
                 finish = self._run_alone.excuse(
                     attempt, finish, f"calls in its process blocked each other for {blocked}"
@@ -188,7 +189,9 @@ class ConcurrentCalls(WarmCalls):
 
     def _check(self, now: float) -> None:
         for attempt, child in list(self._child_of.items()):
-            cap_ms, began_at = attempt.run.cap_ms, attempt.began_at
+            if attempt.frozen_at is not None:
+                continue
+            cap_ms, began_at = attempt.run.cap_ms, attempt.began_at + attempt.frozen_seconds
             if not child.is_ready:
                 if now - began_at > START_SECONDS:
                     self.kill(attempt)

@@ -18,7 +18,7 @@ import structlog
 
 from rota import tls
 from rota.execute.attempts.attempt import Attempt
-from rota.execute.backoff import Backoff
+from rota.execute.backoff import Backoff, Patience, always
 from rota.execute.files.checkpoint import Checkpoints
 from rota.model.once import OnceAnswer, OnceAsk
 from rota.servers import Servers
@@ -38,8 +38,16 @@ AttemptOf = Callable[[int], Attempt | None]  # the attempt of a child's call
 
 
 class QuestionServer:
-    def __init__(self, *, servers: tuple[str, ...], token: str, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self,
+        *,
+        servers: tuple[str, ...],
+        token: str,
+        checkpoints: Checkpoints,
+        has_leader: Callable[[], bool] = always,
+    ) -> None:
         self._checkpoints = checkpoints
+        self._has_leader = has_leader
         self._loop = asyncio.get_running_loop()
         self._servers = Servers(servers)
         self._client = httpx.AsyncClient(
@@ -121,16 +129,14 @@ class QuestionServer:
     async def _ask_a_server(self, ask: OnceAsk) -> OnceAnswer:
         """Asks again until a server answers; asking twice has the effect of asking once."""
         backoff = Backoff(shortest_seconds=0.05, first_seconds=_RETRY_SECONDS, longest_seconds=_RETRY_SECONDS)
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                while True:
-                    answer = await self._ask_one(self._servers.current, ask)
-                    if answer is not None:
-                        return answer
-                    self._servers.advance()
-                    await backoff.pause()
-        except TimeoutError:
-            return OnceAnswer(state="refused", message="no server could be reached to ask whether it was done")
+        patience = Patience(_PATIENCE_SECONDS, self._has_leader)
+        while not patience.is_over():
+            answer = await self._ask_one(self._servers.current, ask)
+            if answer is not None:
+                return answer
+            self._servers.advance()
+            await backoff.pause()
+        return OnceAnswer(state="refused", message="no server could be reached to ask whether it was done")
 
     async def _ask_one(self, server: str, ask: OnceAsk) -> OnceAnswer | None:
         try:

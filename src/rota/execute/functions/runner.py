@@ -144,7 +144,9 @@ class FunctionRunner:
             self._sequential.kill(attempt)
 
     def recap(self, attempt: Attempt) -> None:
-        """Nothing to do: the tick reads the run's own cap."""
+        """Nothing to do: the tick reads the run's own cap, and how long it was frozen."""
+
+    freeze = thaw = recap
 
     def progress(self) -> Iterator[tuple[Attempt, Progress | None]]:
         """The progress of calls that have run for a while."""

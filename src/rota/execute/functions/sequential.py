@@ -230,9 +230,11 @@ class SequentialCalls(WarmCalls):
         if not child.sent or child.is_leaving or now - child.front_since < _STUCK_SECONDS:
             return
         attempt = child.sent[0]
+        if attempt.frozen_at is not None:
+            return
         call = attempt.call
         if not child.is_ready:
-            if now - child.front_since > START_SECONDS:
+            if now - child.front_since - attempt.frozen_seconds > START_SECONDS:
                 self.kill(attempt)
             return
         if len(child.sent) > 1:
@@ -247,7 +249,7 @@ class SequentialCalls(WarmCalls):
             return
         child.watch_output(self._bounds.log_limit_bytes)
         self._bench.start_waiting()  # another child may have free resources for the returned calls
-        run_seconds = now - child.front_since + attempt.fetch_seconds
+        run_seconds = now - child.front_since + attempt.fetch_seconds - attempt.frozen_seconds
         if attempt.run.cap_ms and run_seconds * 1000 >= attempt.run.cap_ms and attempt.stopping is None:
             attempt.stopping = Outcome.TIMEOUT
             self.stop(attempt)

@@ -176,6 +176,7 @@ class WarmCalls(ABC):
         """Ends calls past their cap and children that do not start."""
 
     def _tick(self) -> None:
+        self._bench.guard()  # this process may have been stopped: what is frozen since has not reached its cap
         now = self._loop.time()
         self._check(now)
         more = self.child_pool.trim_idle(now)

@@ -2,8 +2,8 @@
 
 It exists so that spawning never blocks the agent's event loop and so that nothing outlives the agent: when the socket
 to the agent closes, for whatever reason, every tree is killed and every folder and cgroup removed. It obeys orders
-(`keeper_link.py` is the other side), decides nothing about tasks, and enforces only the fence by itself, because the
-agent may be stopped. It has one thread and must never import the rest of the agent.
+(`keeper_link.py` is the other side), decides nothing about tasks, and enforces only the fence by itself
+(`freezing.py`), because the agent may be stopped. It has one thread and must never import the rest of the agent.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from rota.execute.keeper import launch, reachable_folders, spare_folders
 from rota.execute.keeper.confined_exec import LOW_DESCRIPTORS
 from rota.execute.keeper.containers import Containers
+from rota.execute.keeper.freezing import Freezing
 from rota.execute.keeper.limit_watch import Watch, folder_bytes, over_by_counters
 from rota.execute.keeper.memory_use import used_memory_bytes
 from rota.execute.keeper.orders import SpawnOrder, read_spawn
@@ -34,9 +35,8 @@ from rota.execute.keeper.spare_folders import SpareFolders
 from rota.execute.keeper.starter import Starter
 from rota.execute.keeper.unit import Unit
 from rota.execute.linux import cgroups, process_trees, work_folder
-from rota.execute.linux.cgroup_limits import MEMORY, PIDS, Leaf
+from rota.execute.linux.cgroup_limits import MEMORY, PIDS
 from rota.execute.messages import packets
-from rota.model.fence import Fence
 
 CHANNEL_VARIABLE = "ROTA_KEEPER_CHANNEL"  # the environment variable naming the socket's descriptor
 _ORDERS_PER_ROUND = 16
@@ -59,7 +59,7 @@ class Keeper:
         self._units: dict[int, Unit] = {}
         self._by_process: dict[int, Unit] = {}
         self._closing: list[Unit] = []
-        self._fence: Fence[int] = Fence(time.monotonic())
+        self._freezing = Freezing(self._join_group)
         limited = setup.trees.parents
         self._watch = Watch(samples_memory=MEMORY not in limited, samples_processes=PIDS not in limited)
         self._reports: list[list[object]] = []
@@ -78,11 +78,11 @@ class Keeper:
         poll.register(wake, select.POLLIN)
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(self._patience_ms())}
-            # First, because the machine may have been suspended. But before a unit is ended, read all the agent's
+            # First, because the machine may have been suspended. But before a unit is frozen, read all the agent's
             # orders: "trust" may wait behind a hundred spawns. It carries its own time, so its delay does no harm.
-            if time.monotonic() >= self._fence.next_hard() and not self._obey(_ALL_ORDERS):
+            if time.monotonic() >= self._freezing.next_at() and not self._obey(_ALL_ORDERS):
                 break
-            self._enforce_fence()
+            self._freezing.enforce()
             if wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake, 4096)
@@ -102,7 +102,7 @@ class Keeper:
         if self._reports:
             return 20
         now = time.monotonic()
-        due_at = min(self._fence.next_hard(), self._watch.due_at)
+        due_at = min(self._freezing.next_at(), self._watch.due_at)
         if self._young:
             due_at = min(due_at, self._young[0].started_at + _GROWN_SECONDS)
         return None if due_at - now > 3600 else max(0.0, due_at - now) * 1000 + 1
@@ -139,16 +139,12 @@ class Keeper:
                 if number in self._units:
                     self._units[number].kill()
             case ["fence", int(number), int(fence_ms)]:
-                unit = self._units.get(number)
-                if unit is not None:
-                    self._fence.discard(number, unit.fence_ms)
-                    unit.fence_ms = fence_ms
-                    if fence_ms:
-                        self._fence.add(number, fence_ms)
+                if number in self._units:
+                    self._freezing.change(self._units[number], fence_ms)
             case ["limit", int(number), dict(limits)]:
                 self._relimit(number, limits)
             case ["trust", float(sent_at)]:
-                self._fence.trust(sent_at)
+                self._freezing.trust(sent_at)
             case _:
                 # Its first word only: the rest may hold a task's environment.
                 raise AssertionError(f"the agent sent an order the keeper does not know: {order[:1]!r:.200}")
@@ -164,8 +160,7 @@ class Keeper:
             self._young.append(unit)
         self._units[number] = self._by_process[unit.main] = unit
         self._watch.wake(unit.started_at)
-        if unit.fence_ms:
-            self._fence.add(number, unit.fence_ms)
+        self._freezing.add(unit)
 
     def _relimit(self, number: int, limits: dict[str, int]) -> None:
         unit = self._units.get(number)
@@ -188,11 +183,14 @@ class Keeper:
         now = time.monotonic()
         while self._young and self._young[0].started_at + _GROWN_SECONDS <= now:
             unit = self._young.popleft()
-            if self._setup.trees.parents and unit.number in self._units and not unit.ended_at:
-                self._adopt(unit, self._setup.trees.leaf(f"unit-{unit.number}"))
+            if unit.number in self._units and not unit.ended_at and unit.leaf is None:
+                self._join_group(unit)
 
-    def _adopt(self, unit: Unit, leaf: Leaf) -> None:
+    def _join_group(self, unit: Unit) -> None:
         """Repeats until no process of the tree is outside; later forks of a member start inside."""
+        if not self._setup.trees.parents:
+            return
+        leaf = self._setup.trees.leaf(f"unit-{unit.number}")
         unit.peak_bytes = process_trees.peak_bytes(unit.main)  # its usage before, which no group counts
         try:
             leaf.make()
@@ -234,16 +232,6 @@ class Keeper:
         if may_come_back and self._spare_folders.take_back(unit.folder, script=unit.script, owner=unit.sole_owner):
             return True
         return work_folder.remove_quickly(unit.folder, script=unit.script, checkpoint=unit.checkpoint)
-
-    def _enforce_fence(self) -> None:
-        now = time.monotonic()
-        if now < self._fence.next_hard():
-            return
-        for number in self._fence.past_hard(now):
-            unit = self._units[number]
-            unit.fenced = True
-            unit.kill()
-            self._fence.discard(number, unit.fence_ms)
 
     # ---- ends ----------------------------------------------------------------------------------------------
 
@@ -301,7 +289,7 @@ class Keeper:
         if left and not self._watch.check_last(unit):
             return False
         del self._units[unit.number]
-        self._fence.discard(unit.number, unit.fence_ms)
+        self._freezing.discard(unit)
         times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))
         if left:
             unit.written_bytes = max(unit.written_bytes, folder_bytes(unit.folder))

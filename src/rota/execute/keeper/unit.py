@@ -2,8 +2,9 @@
 ended.
 
 A unit's tree is known by its control group where it has one, else by parentage, session and the mark in its
-environment. Killing the first process of a sandboxed unit is enough: the kernel ends a process namespace with its init.
-A container is a child of its engine, not of ours, and has groups of its own (`UnitContainer`).
+environment. A frozen unit is never sent a signal that it could act on: it is killed, or it thaws. Killing the first
+process of a sandboxed unit is enough: the kernel ends a process namespace with its init. A container is a child of its
+engine, not of ours, and has groups of its own (`UnitContainer`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 from dataclasses import dataclass
 
 from rota.execute.linux import cgroups, process_trees
-from rota.execute.linux.cgroup_limits import KILL, Counters, Leaf, Limits
+from rota.execute.linux.cgroup_limits import FREEZER, KILL, Counters, Leaf, Limits
 from rota.execute.sandbox.bubblewrap import SANDBOX_PROCESSES
 from rota.execute.sandbox.container import NOT_STARTED
 
@@ -55,7 +56,8 @@ class Unit:
         self.number = number
         self.folder = folder
         self.fence_ms = fence_ms
-        self.fenced = False  # killed by the keeper: no trust from the agent for too long
+        self.is_frozen = False
+        self.fenced = False  # killed by the keeper: no trust from the agent for too long, and it can't be frozen
         self.script = False  # Rota put a file into its folder
         self.checkpoint = False  # it has a folder that is kept from attempt to attempt
         self.keeps_folder = False  # the agent still needs the folder
@@ -65,6 +67,7 @@ class Unit:
         self.leaf: Leaf | None = None
         self.container: UnitContainer | None = None  # then its engine's processes are in `leaf`
         self.signalled = False  # the keeper has sent it a signal to end
+        self.killed = False
         self.late = False  # it had memory before it joined its groups, which they will never count
         self.limits = Limits()
         self.peak_bytes = 0  # the most memory seen; 0: not measured
@@ -91,8 +94,32 @@ class Unit:
             return [self.main, *process_trees.descendants(self.main)]
         return process_trees.of_attempt(self.main, self.folder)
 
+    def freeze(self) -> bool:
+        """Stops the whole tree where it is. False: that is not possible here.
+
+        Of a container only its own processes: its engine may hold a lock that other containers wait for.
+        """
+        group = self.leaf if self.container is None else self.container.group
+        if group is None and self.container is not None:
+            return False  # its processes are the engine's, and in groups of the engine
+        self.is_frozen = True
+        with contextlib.suppress(OSError):
+            if (group is not None and group.freeze()) or process_trees.stop_all(self.processes):
+                return True
+        return False
+
+    def thaw(self) -> None:
+        self.is_frozen = False
+        group = self.leaf if self.container is None else self.container.group
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if group is None or not group.thaw():
+                process_trees.continue_all(self.processes())
+
     def terminate(self) -> None:
         """SIGTERM. Not to bubblewrap itself: its end would kill everything inside at once."""
+        if self.is_frozen:
+            self.kill()
+            return
         self.signalled = True
         if self.container is not None:  # the engine passes it on to the container's first process
             process_trees.signal_all([] if self.ended_at else [self.main], signal.SIGTERM)
@@ -102,12 +129,14 @@ class Unit:
         )
 
     def kill(self) -> None:
-        self.signalled = True
+        self.signalled = self.killed = True
         path = None if self.leaf is None else self.leaf.paths.get(KILL)
         if path is not None:
             cgroups.kill(path)
             if self.container is not None and self.container.group is not None:
                 cgroups.kill(self.container.group.paths[KILL])
+        elif self.is_frozen and self.leaf is not None and FREEZER in self.leaf.paths:
+            cgroups.kill(self.leaf.paths[FREEZER])
         elif self.confined and not self.ended_at:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.main, signal.SIGKILL)

@@ -1,9 +1,9 @@
 """Limits that the kernel enforces: one control group per attempt in every hierarchy with a controller we use.
 
 Two layouts are supported. *v2*: one tree, controllers enabled downwards. *v1*: a tree per controller, with a v2 tree
-beside them for `cgroup.kill`. Which controllers work is proven at start by making a group, setting each limit in it and
-joining it; what can't be proven is not offered. Everything here reads and writes small files; others decide what the
-numbers mean for a task.
+beside them for `cgroup.kill` and `cgroup.freeze`, or the v1 freezer. Which controllers work is proven at start by
+making a group, setting each limit in it and joining it; what can't be proven is not offered. Everything here reads and
+writes small files; others decide what the numbers mean for a task.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 MEMORY, PIDS, CPU, IO = "memory", "pids", "cpu", "io"
 LIMITED = (MEMORY, PIDS, CPU, IO)
-KILL = "kill"  # the v2 tree: one write kills a whole group
-_V1_NAMES = {MEMORY: "memory", PIDS: "pids", CPU: "cpu", IO: "blkio"}
+KILL = "kill"  # the v2 tree: one write kills or freezes a whole group
+FREEZER = "freezer"  # the v1 tree that freezes; used only where there is no v2 tree
+_V1_NAMES = {FREEZER: "freezer", MEMORY: "memory", PIDS: "pids", CPU: "cpu", IO: "blkio"}
 _PERIOD_US = 100_000
 _SHORT_BYTES = 2048  # a shorter read is the last one: the kernel fills a page with whole lines
 
@@ -106,6 +107,22 @@ class Leaf:
         """Whether a process in it lives or is dying; read in the v2 tree, the only one that knows."""
         unified = self.unified
         return unified is not None and _keyed(f"{unified}/cgroup.events", "populated") == 1
+
+    def freeze(self) -> bool:
+        """Stops every process in it and below it where it is. False: no group here can; OSError: the kernel refused."""
+        return self._set_frozen("1", "FROZEN")
+
+    def thaw(self) -> bool:
+        return self._set_frozen("0", "THAWED")
+
+    def _set_frozen(self, v2: str, v1: str) -> bool:
+        if KILL in self.paths:
+            write(f"{self.paths[KILL]}/cgroup.freeze", v2)
+        elif FREEZER in self.paths:
+            write(f"{self.paths[FREEZER]}/freezer.state", v1)
+        else:
+            return False
+        return True
 
     def oom_signal(self) -> int | None:
         """v1 only: a descriptor that counts each time this group, with all below it, ran out of memory.

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from rota.execute.linux import cgroup_limits, process_trees
-from rota.execute.linux.cgroup_limits import KILL, Trees
+from rota.execute.linux.cgroup_limits import FREEZER, KILL, Trees
 
 
 def open_groups(data: Path, *, agent: int, device: str) -> Trees:
@@ -34,6 +34,8 @@ def open_groups(data: Path, *, agent: int, device: str) -> Trees:
                 return Trees(True, {KILL: kill_parent, **proven.parents})
         parents[KILL] = kill_parent
     v1 = {controller: f"{folder}/{name}" for controller, folder in _v1_homes().items()}
+    if KILL in parents:
+        v1.pop(FREEZER, None)  # a v2 tree freezes as well
     proven = cgroup_limits.prove(Trees(False, v1), device=device)
     return Trees(False, {**parents, **proven.parents})
 
@@ -131,8 +133,11 @@ def kill(path: str) -> None:
     """SIGKILL to every process in the subtree; in a v2 tree also to those being forked at this moment."""
     try:
         cgroup_limits.write(f"{path}/cgroup.kill", "1")
-    except (FileNotFoundError, PermissionError):
-        process_trees.signal_all(members(path), signal.SIGKILL)  # a v1 tree, or gone
+    except (FileNotFoundError, PermissionError):  # a v1 tree, or gone
+        process_trees.signal_all(members(path), signal.SIGKILL)
+        for folder, _, _ in os.walk(path):  # frozen processes die when they thaw, before they do anything else
+            with contextlib.suppress(OSError):
+                cgroup_limits.write(f"{folder}/freezer.state", "THAWED")
 
 
 def members(path: str) -> list[int]:

@@ -14,8 +14,12 @@ import hashlib
 import os
 import signal
 import time
+from collections.abc import Callable
 
 MARK = "ROTA_WORKDIR"
+_DEAD = (b"Z", b"X")
+_NOT_RUNNING = (b"T", b"t", *_DEAD)  # stopped, traced, or dead
+_STOP_ROUNDS = 200
 
 
 def signal_all(processes: list[int], number: int) -> None:
@@ -37,6 +41,22 @@ def _digest(path: str) -> str:
 def marks_of(folder: str) -> tuple[bytes, ...]:
     """What the environment of the folder's processes holds, one or the other."""
     return tuple(f"{MARK}={text}\0".encode() for text in (folder, sign_of(folder)))
+
+
+def stop_all(listing: Callable[[], list[int]]) -> bool:
+    """SIGSTOP until nobody in the listing runs: one that forks meanwhile is stopped in the next round."""
+    for _ in range(_STOP_ROUNDS):
+        running = [process for process in listing() if not _has_state(process, _NOT_RUNNING)]
+        if not running:
+            return True
+        signal_all(running, signal.SIGSTOP)
+        time.sleep(0.001)
+    return False
+
+
+def continue_all(processes: list[int]) -> None:
+    """The last first: a parent that looks after its children finds them running."""
+    signal_all(processes[::-1], signal.SIGCONT)
 
 
 def marked(folder: str, *, below: bool) -> list[int]:
@@ -91,7 +111,7 @@ def kill_marked(folder: str, *, below: bool, patience_seconds: float = 5.0) -> b
     """Kills until no process carries the mark: one that forks meanwhile is caught in the next round."""
     deadline = time.monotonic() + patience_seconds
     while True:
-        left = [process for process in marked(folder, below=below) if not _is_zombie(process)]
+        left = [process for process in marked(folder, below=below) if not _has_state(process, _DEAD)]
         if not left:
             return True
         signal_all(left, signal.SIGKILL)
@@ -128,8 +148,9 @@ def _session(process: int) -> int | None:
     return None
 
 
-def _is_zombie(process: int) -> bool:
+def _has_state(process: int, states: tuple[bytes, ...]) -> bool:
+    """Whether it is in one of these states, or gone."""
     with contextlib.suppress(OSError):
         with open(f"/proc/{process}/stat", "rb") as stat:
-            return stat.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+            return stat.read().rpartition(b")")[2].split()[0] in states
     return True

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from rota.execute.attempts.attempt import Attempt, Finish, cancel_at_cap, stopped
+from rota.execute.attempts.frozen import until_thawed
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.files.checkpoint import Checkpoints, owner_of
 from rota.execute.files.collect import Collector
@@ -62,6 +63,7 @@ class ProcessRunner:
         environment: dict[str, str],
         kill_grace_seconds: float,
         on_finish: OnFinish,
+        guard: Callable[[], float],
         preparer: Preparer,
         collector: Collector,
         checkpoints: Checkpoints,
@@ -78,6 +80,7 @@ class ProcessRunner:
         self.flow = flow
         self.kill_grace_seconds = kill_grace_seconds
         self.on_finish = on_finish
+        self.guard = guard  # notices that attempts are frozen; this process may have been stopped since
         self._preparer = preparer
         self._collector = collector
         self._checkpoints = checkpoints
@@ -128,6 +131,7 @@ class ProcessRunner:
         """An attempt whose image must be pulled is given back at once: it holds no resources while it waits."""
         try:
             is_here = await images.find(image)
+            await until_thawed(attempt)
         except asyncio.CancelledError:
             outcome = attempt.stopping or Outcome.DISRUPTED
             self.on_finish(attempt, Finish(outcome=outcome, run_us=0, failure=stopped(attempt, outcome)))
@@ -212,6 +216,14 @@ class ProcessRunner:
         unit = self._units.get(attempt)
         if unit is not None:
             unit.recap()
+
+    def freeze(self, attempt: Attempt) -> None:
+        """The keeper freezes its processes; the cap stops counting. A process that is not launched yet waits."""
+        unit = self._units.get(attempt)
+        if unit is not None:
+            unit.freeze()
+
+    thaw = recap  # the cap counts on
 
     def folders(self) -> list[tuple[Attempt, str]]:
         """Work folders of processes that have run for a while."""
@@ -329,13 +341,19 @@ class ProcessUnit:
         self.recap()
 
     def recap(self) -> None:
-        if self._is_over or self.attempt.stopping is not None:
+        if self._is_over or self.attempt.stopping is not None or self.attempt.frozen_at is not None:
             return
         if self._cap is not None:
             self._cap.cancel()
             self._cap = None
         if self.attempt.run.cap_ms > 0:
-            self._cap = self._runner.loop.call_at(self._began_at + self.attempt.run.cap_ms / 1000, self._cap_reached)
+            ends_at = self._began_at + self.attempt.frozen_seconds + self.attempt.run.cap_ms / 1000
+            self._cap = self._runner.loop.call_at(ends_at, self._cap_reached)
+
+    def freeze(self) -> None:
+        if self._cap is not None and self.attempt.stopping is None:  # else it is about to be killed, frozen or not
+            self._cap.cancel()
+            self._cap = None
 
     def watch(self) -> None:
         if not self._is_over:
@@ -375,6 +393,7 @@ class ProcessUnit:
         self._runner.over(self, finish, folder_left=folder_left)
 
     def _cap_reached(self) -> None:
-        if self.attempt.stopping is None:
+        self._runner.guard()
+        if self.attempt.stopping is None and self.attempt.frozen_at is None:
             self.attempt.stopping = Outcome.TIMEOUT
             self.stop()

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 OPEN_SECONDS = 5.0
 MISSED_HEARTBEATS = 3
 FENCE_LOOK_SECONDS = 2.5  # production checks more often; the keeper does not depend on it
-FENCE_GRACE_SECONDS = 0.25
 WIND_DOWN_SECONDS = 10.0
 
 
@@ -61,7 +60,7 @@ class Agent(Process):
             outbox=self.outbox,
             shipper=cast(Any, SimpleNamespace()),
             on_trust=self.machine.trust,
-            kill_grace_seconds=FENCE_GRACE_SECONDS,
+            frozen_limit_seconds=world.options.frozen_limit_seconds,
             ports=Ports(range(0)),
             clock=self.clock,
         )
@@ -202,7 +201,9 @@ class Agent(Process):
             while True:
                 self.bench.guard()
                 if outbox.take_heartbeat():
-                    heartbeat = wire.Heartbeat(sent=self.clock(), attempts=self.bench.attempt_count)
+                    heartbeat = wire.Heartbeat(
+                        sent=self.clock(), attempts=self.bench.attempt_count, frozen=self.bench.frozen_count
+                    )
                     link.send(link.agent, wire.encode(heartbeat))
                 frame = outbox.take_frame()
                 if frame is None:

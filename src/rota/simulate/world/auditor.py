@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rota.simulate.world.ledger import Ledger
 from rota.simulate.world.sometimes import Sometimes
-from rota.simulate.world.task_record import DONE, NAMES, Violation
+from rota.simulate.world.task_record import DONE, NAMES, RUNNING, Violation
 
 
 @dataclass(slots=True)
@@ -21,9 +21,13 @@ class Boot:
 
     name: str
     capacity: tuple[int, int]
-    frozen: bool = False  # its whole machine is stopped, the keeper included
+    suspended: bool = False  # its whole machine is stopped, the keeper included
     floor: int = 0  # the highest epoch it has seen
     running: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)  # (task, attempt) → its demand
+    frozen: set[tuple[int, int]] = field(default_factory=set)  # those of `running` that stand still
+
+    def lets_act(self, task: int, attempt: int) -> bool:
+        return (task, attempt) in self.running and (task, attempt) not in self.frozen and not self.suspended
 
 
 @dataclass(slots=True)
@@ -46,6 +50,8 @@ class Auditor(Ledger):
         self.lease_of: dict[int, str] = {}
         self.highest_epoch: dict[int, int] = {}
         self._forgotten: set[tuple[int, int]] = set()
+        self.killed_frozen: list[tuple[int, int]] = []
+        self._given_up: set[tuple[int, int]] = set()  # frozen attempts that a leader regards as ended
         self._epoch_before: dict[int, int | None] = {}
         self.steady_since_us: int | None = None  # after this time leadership must not change
 
@@ -100,8 +106,8 @@ class Auditor(Ledger):
             self.process_ended(boot, task, attempt, "killed")
         self.boot_gone(boot)
 
-    def frozen(self, boot: int, frozen: bool) -> None:
-        self.boots[boot].frozen = frozen
+    def suspended(self, boot: int, suspended: bool) -> None:
+        self.boots[boot].suspended = suspended
 
     def learned_epoch(self, boot: int, epoch: int) -> None:
         self.boots[boot].floor = max(self.boots[boot].floor, epoch)
@@ -124,17 +130,36 @@ class Auditor(Ledger):
                 raise Violation("I13", f"node {at.name} runs more than its capacity: {sorted(at.running)}")
         for other in self.boots.values():
             for number, before in other.running:
-                if number == task and before != attempt and not other.frozen:
+                if number == task and before != attempt and other.lets_act(number, before):
                     raise Violation(
                         "I6", f"{task}/{attempt} starts on {at.name} while {task}/{before} runs on {other.name}"
                     )
 
+    def process_frozen(self, boot: int, task: int, attempt: int) -> None:
+        self.boots[boot].frozen.add((task, attempt))
+        self.stood_still[task] = attempt
+        self._sometimes.hit("an attempt was frozen")
+
+    def process_thawed(self, boot: int, task: int, attempt: int) -> None:
+        """It goes on; it must be the attempt that its task's row still names."""
+        at, record = self.boots[boot], self.tasks[task]
+        at.frozen.discard((task, attempt))
+        if (task, attempt) in self._given_up:
+            raise Violation("I11", f"{task}/{attempt} thaws on {at.name} after a leader gave it up")
+        if record.state != RUNNING or record.attempt != attempt:
+            raise Violation(
+                "I6",
+                f"{task}/{attempt} thaws on {at.name}; its task is {NAMES[record.state]}, attempt {record.attempt}",
+            )
+        self._sometimes.hit("a frozen attempt went on")
+
     def process_ended(self, boot: int, task: int, attempt: int, how: str) -> None:
         self.boots[boot].running.pop((task, attempt), None)
+        self.boots[boot].frozen.discard((task, attempt))
         self.results.setdefault((task, attempt), how)
         self.attempt_over(task, attempt)
         if how == "fenced":
-            self.self_killed[task] = attempt
+            self.killed_frozen.append((task, attempt))
 
     # ---- leaders' decisions -----------------------------------------------------------------------------------------
 
@@ -157,12 +182,14 @@ class Auditor(Ledger):
             granted.pop(task, None)
 
     def learned_ended(self, term: tuple[int, int], task: int) -> None:
-        """A leader regards an attempt as ended: it must be, unless its whole machine is frozen."""
+        """A leader regards an attempt as ended: it must be, or be frozen for good, unless its machine is suspended."""
         attempt = self.active.get(task)
         if attempt is not None and term[1] == self.epochs.get(term[0]):
             boot = self.boots[self.authorised[task, attempt]]
-            if (task, attempt) in boot.running and not boot.frozen:
+            if boot.lets_act(task, attempt):
                 raise Violation("I11", f"a leader takes {task}/{attempt} for ended while it runs on {boot.name}")
+            if (task, attempt) in boot.frozen:
+                self._given_up.add((task, attempt))
             self.attempt_over(task, attempt)
         for granted in self.terms[term].granted.values():
             granted.pop(task, None)

@@ -45,7 +45,7 @@ class Ledger(Limits):
         self.quiet_lanes: set[int] = set()  # lanes that do not promote
         self.epochs: dict[int, int] = {}  # pool → epoch of the current lease
         self.written_epoch: dict[int, int] = {}  # pool → epoch of the newest write
-        self.self_killed: dict[int, int] = {}
+        self.stood_still: dict[int, int] = {}  # task → its attempt that was frozen last
         self.dead_boots: set[int] = set()
         self.redrives: dict[int, int] = {}
         self.unfinished = 0
@@ -95,8 +95,8 @@ class Ledger(Limits):
             self.active[task] = attempt
             self._check_caps(task, record, now_us)
         self._check_places(task, record, now_us)
-        if self.self_killed.get(task) == attempt - 1:
-            self._sometimes.hit("self-kill before re-dispatch")
+        if self.stood_still.get(task) == attempt - 1:
+            self._sometimes.hit("frozen before re-dispatch")
         self._check_fairness(task, record, now_us)
         self._check_waiting(task, record, now_us)
 

@@ -1,7 +1,8 @@
-"""The processes of tasks on a node, and the keeper, which kills them at the fence even when the agent is paused.
+"""The processes of tasks on a node, and the keeper, which freezes them at the fence even when the agent is paused.
 
 Models `execute/processes/runner.py` and `execute/keeper/main.py`. Processes go on while their agent is paused. When the
-whole machine freezes nothing goes on; when it thaws, the keeper checks the fence first.
+whole machine is suspended nothing goes on; when it wakes, the keeper checks the fence first. A frozen process stands
+still: its run time and its cap count on when it thaws.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ ENDS = {
 class Unit:
     attempt: Attempt
     began: float
+    how: str = ""  # how it ends by itself
+    left: float = 0.0  # seconds until then, not counting those in which it is frozen
+    counted_from: float = 0.0  # the kernel's time from which on `left` counts
     alive: bool = True
+    is_frozen: bool = False
+    killed: bool = False
 
 
 class Machine:
@@ -42,9 +48,9 @@ class Machine:
         self._kernel = agent.kernel
         self._units: dict[Attempt, Unit] = {}
         self._fence: Fence[Attempt] = Fence(agent.clock())
-        self.trust = self._fence.trust
+        self._frozen: dict[Unit, None] = {}
         self._fence_check_at = NEVER
-        self._frozen_until = 0.0
+        self._suspended_until = 0.0
 
     # ---- orders of the workbench ------------------------------------------------------------------------------------
 
@@ -56,18 +62,23 @@ class Machine:
             world.auditor.start_accepted(agent.boot, task, number, epoch)
         world.auditor.process_started(agent.boot, task, number)
         world.story.tell(agent.name, f"runs {task}/{number}")
-        unit = self._units[attempt] = Unit(attempt, agent.clock())
-        self._fence.add(attempt, attempt.fence_ms)
-        self._check_fence_at(self._fence.next_hard())
         spec = world.store.tables.tasks[task]
         how = spec.outcomes[min(number, len(spec.outcomes)) - 1]
-        seconds = spec.run_seconds
         cap = spec.cap_ms / 1000
-        if how == "hang" or seconds >= cap:
+        hangs = how == "hang" or spec.run_seconds >= cap
+        unit = self._units[attempt] = Unit(attempt, agent.clock(), "hang" if hangs else how)
+        unit.left = cap if hangs else spec.run_seconds
+        self._fence.add(attempt, attempt.fence_ms)
+        self._check_fence_at(self._fence.next_at())
+        self._count_on(unit)
+
+    def _count_on(self, unit: Unit) -> None:
+        unit.counted_from = self._kernel.now
+        if unit.how == "hang":
             # The agent's own timer, which is late when the agent is paused.
-            self._kernel.after(cap, agent.post, self._timeout, unit)
+            self._kernel.after(unit.left, self._agent.post, self._timeout, unit, unit.counted_from)
         else:
-            self._kernel.after(seconds, self._end, unit, how)
+            self._kernel.after(unit.left, self._end, unit, unit.counted_from)
 
     def stop(self, attempt: Attempt) -> None:
         unit = self._units.get(attempt)
@@ -77,7 +88,13 @@ class Machine:
     def kill(self, attempt: Attempt) -> None:
         unit = self._units.get(attempt)
         if unit is not None:
+            unit.killed = True
             self._kernel.after(0.002, self._stopped, unit)
+
+    def freeze(self, attempt: Attempt) -> None:
+        """Nothing: the keeper freezes by itself, and freezes first."""
+
+    thaw = freeze
 
     def recap(self, attempt: Attempt) -> None:
         """Caps never change here, and no child keeps a device."""
@@ -94,9 +111,10 @@ class Machine:
 
     # ---- ends -------------------------------------------------------------------------------------------------------
 
-    def _end(self, unit: Unit, how: str) -> None:
-        if not unit.alive or self._delayed(self._end, unit, how):
+    def _end(self, unit: Unit, counted_from: float) -> None:
+        if not self._counts(unit, counted_from) or self._delayed(self._end, unit, counted_from):
             return
+        how = unit.how
         if how == "kills its agent":
             self._agent.world.story.tell(self._agent.name, f"is killed by {unit.attempt.key[0]}/{unit.attempt.key[1]}")
             self._agent.world.restart_agent(self._agent.node, self._agent.boot)
@@ -104,21 +122,28 @@ class Machine:
         name, outcome = ENDS[how]
         self._over(unit, name, outcome)
 
-    def _timeout(self, unit: Unit) -> None:
-        if unit.alive:
+    def _timeout(self, unit: Unit, counted_from: float) -> None:
+        self._agent.bench.guard()
+        if self._counts(unit, counted_from):
             self._over(unit, "timeout", Outcome.TIMEOUT)
+
+    def _counts(self, unit: Unit, counted_from: float) -> bool:
+        """Whether a timer that was set then is still right: the unit has not been frozen since."""
+        return unit.alive and not unit.is_frozen and unit.counted_from == counted_from
 
     def _stopped(self, unit: Unit) -> None:
         if not unit.alive or self._delayed(self._stopped, unit):
             return
-        fenced = unit.attempt.stopping is Outcome.DISRUPTED
-        self._over(unit, "fenced" if fenced else "killed", unit.attempt.stopping or Outcome.DISRUPTED)
+        if unit.is_frozen and not unit.killed:
+            return  # a signal waits until it thaws
+        self._over(unit, "fenced" if unit.is_frozen else "killed", unit.attempt.stopping or Outcome.DISRUPTED)
 
     def _over(self, unit: Unit, name: str, outcome: Outcome) -> None:
         """The process ends now; the agent learns of it when it is not paused."""
         unit.alive = False
         task, number = unit.attempt.key
         self._fence.discard(unit.attempt, unit.attempt.fence_ms)
+        self._frozen.pop(unit, None)
         self._agent.world.auditor.process_ended(self._agent.boot, task, number, name)
         self._agent.world.story.tell(self._agent.name, f"{task}/{number} ends: {name}")
         self._agent.post(self._report, unit, outcome)
@@ -132,11 +157,11 @@ class Machine:
         agent.bench.process_finished(unit.attempt, Finish(outcome=ended, run_us=run_us))
 
     def _delayed(self, action: Callable[..., None], *arguments: Any) -> bool:
-        """Repeats the action when the machine thaws, if it is frozen."""
-        frozen = self._frozen_until > self._kernel.now
-        if frozen:
-            self._kernel.at(self._frozen_until, action, *arguments)
-        return frozen
+        """Repeats the action when the machine wakes, if it is suspended."""
+        suspended = self._suspended_until > self._kernel.now
+        if suspended:
+            self._kernel.at(self._suspended_until, action, *arguments)
+        return suspended
 
     def kill_all(self) -> None:
         for unit in self._units.values():
@@ -148,33 +173,59 @@ class Machine:
         if at < self._fence_check_at:
             self._fence_check_at = at
             agent = self._agent
-            self._kernel.at((at - agent.offset) / agent.rate, self._kill_fenced, at)
+            self._kernel.at((at - agent.offset) / agent.rate, self._freeze_fenced, at)
 
-    def _kill_fenced(self, at: float) -> None:
-        if not self._agent.alive or at != self._fence_check_at or self._delayed(self._kill_fenced, at):
+    def _freeze_fenced(self, at: float) -> None:
+        if not self._agent.alive or at != self._fence_check_at or self._delayed(self._freeze_fenced, at):
             return
         self._fence_check_at = NEVER
         now = self._agent.clock() + 1e-6
-        for attempt in self._fence.past_hard(now):
+        for attempt in self._fence.past(now):
+            self._fence.discard(attempt, attempt.fence_ms)
             unit = self._units.get(attempt)
             if unit is not None and unit.alive:
-                self._over(unit, "fenced", Outcome.DISRUPTED)
-        following = self._fence.next_hard()
+                self._freeze(unit)
+        following = self._fence.next_at()
         if following != NEVER:
             self._check_fence_at(max(following, now))
 
-    def freeze(self, seconds: float) -> None:
+    def _freeze(self, unit: Unit) -> None:
+        agent, (task, number) = self._agent, unit.attempt.key
+        unit.is_frozen = True
+        unit.left = max(0.0, unit.left - (self._kernel.now - unit.counted_from))
+        self._frozen[unit] = None
+        agent.world.auditor.process_frozen(agent.boot, task, number)
+        agent.world.story.tell(agent.name, f"freezes {task}/{number}")
+
+    def trust(self, sent_at: float) -> None:
+        """The agent says that a leader acknowledged what it sent then: what that covers thaws."""
+        self._fence.trust(sent_at)
+        agent, now = self._agent, self._agent.clock()
+        for unit in list(self._frozen):
+            if now < self._fence.ends_at(unit.attempt.fence_ms) and not unit.killed:
+                del self._frozen[unit]
+                task, number = unit.attempt.key
+                unit.is_frozen = False
+                agent.world.auditor.process_thawed(agent.boot, task, number)
+                agent.world.story.tell(agent.name, f"{task}/{number} thaws")
+                self._fence.add(unit.attempt, unit.attempt.fence_ms)
+                self._check_fence_at(self._fence.next_at())
+                self._count_on(unit)
+                if unit.attempt.stopping is not None:
+                    self._stopped(unit)
+
+    def suspend(self, seconds: float) -> None:
         """Stops the whole machine: the one case in which two executions may overlap (P3)."""
         agent = self._agent
-        if self._frozen_until > self._kernel.now:
+        if self._suspended_until > self._kernel.now:
             return
-        self._frozen_until = self._kernel.now + seconds
+        self._suspended_until = self._kernel.now + seconds
         agent.pause(seconds)
-        agent.world.auditor.frozen(agent.boot, True)
-        self._kernel.at(self._frozen_until, self._thaw)
+        agent.world.auditor.suspended(agent.boot, True)
+        self._kernel.at(self._suspended_until, self._wake)
 
-    def _thaw(self) -> None:
+    def _wake(self) -> None:
         if self._agent.alive:
             if self._fence_check_at != NEVER:
-                self._kill_fenced(self._fence_check_at)
-            self._agent.world.auditor.frozen(self._agent.boot, False)
+                self._freeze_fenced(self._fence_check_at)
+            self._agent.world.auditor.suspended(self._agent.boot, False)

@@ -21,6 +21,7 @@ from rota.decide.grants import Grants
 from rota.dispatch import agent_connection, concurrency_keys, cycle, settling, watch
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised
+from rota.execute.attempts.frozen import TrustedAttempts
 from rota.execute.connection import ControlConnection
 from rota.model import fence
 from rota.settle import settlement, verdict
@@ -88,7 +89,14 @@ bug.edit(leases.new_holder, "return UUID(int=random_bits)", "return UUID(int=1)"
 bug = _bug("worker-accepts-old-epoch", "agents obey a leader that was replaced")
 bug.edit(ControlConnection._is_old, "return epoch < self._floor", "return False")
 bug = _bug("no-self-fence", "a node that is cut off goes on")
-bug.edit(fence.hard_seconds, "return fence - min(0.5, fence / 10)", "return NEVER")
+bug.edit(fence.freeze_seconds, "return fence - min(0.5, fence / 10)", "return NEVER")
+bug = _bug("thaw-without-adoption", "what a leader does not name when a node is back goes on there")
+bug.edit(
+    TrustedAttempts.given_up, "return [attempt for attempt in self._frozen if attempt.key not in held]", "return []"
+)
+bug = _bug("adoption-after-give-up", "a leader names attempts that it has given up")
+bug.edit(agent_connection.enter, "if attempt.node == node and not attempt.reported:", "if attempt.node == node:")
+bug.edit(settling._acknowledge, "del pool.attempts[result.task]", "attempt.reported = True")
 
 # ---- admission ------------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class Nemesis:
             "server pauses": lambda: self._pause(self._server(), "", (2.0, 9.0, 11.0, 14.0, 25.0, 50.0)),
             "agent crashes": lambda: self._crash(self._agent()),
             "agent pauses": lambda: self._pause(self._agent(), "the agent ", (3.0, 12.0, 25.0, 50.0)),
-            "machine freezes": self._freeze,
+            "machines suspended": self._suspend,
             "links cut": self._cut_link,
             "links clogged": self._clog,
             "database restarts": self._restart_database,
@@ -78,6 +78,7 @@ class Nemesis:
         store = world.store
         store.lost_requests = store.lost_replies = store.stalls = 0.0
         store.cut.clear()
+        store.come_back()
         self._losing_answers = False
         for node in world.nodes:
             node.cut_until = 0.0
@@ -138,12 +139,12 @@ class Nemesis:
     def _agent(self) -> Agent | None:
         return self._node().agent
 
-    def _freeze(self) -> None:
+    def _suspend(self) -> None:
         agent = self._agent()
         if agent is not None:
             seconds = self._chance.choice((10.0, 35.0, 60.0))
-            self._log(f"freezes {agent.name} with its whole machine for {seconds} s")
-            agent.machine.freeze(seconds)
+            self._log(f"suspends the whole machine of {agent.name} for {seconds} s")
+            agent.machine.suspend(seconds)
 
     def _drain(self) -> None:
         agent = self._agent()
@@ -237,7 +238,7 @@ class Nemesis:
 
     def _restart_database(self) -> None:
         if self._world.store.up:
-            self._world.store.restart(self._chance.choice((0.3, 2.0, 6.0, 12.0)))
+            self._world.store.restart(self._chance.choice((0.3, 2.0, 6.0, 12.0, 60.0)))
 
     def _set_for_a_while(self, name: str) -> None:
         setattr(self._world.store, name, FIRES)

@@ -10,7 +10,7 @@ from rota.model.resources import Resources, Shape
 GIB = 1024**3
 
 FAULTS = (
-    "server crashes", "server pauses", "strikes at boundaries", "agent crashes", "agent pauses", "machine freezes",
+    "server crashes", "server pauses", "strikes at boundaries", "agent crashes", "agent pauses", "machines suspended",
     "links cut", "links clogged", "database restarts", "requests lost", "replies lost", "statements stall",
     "database cut off", "take-over lost", "frames replayed", "drains", "answers lost", "clocks wrong",
     "clocks jump", "limits change", "rules edited", "timetable jumps",
@@ -51,6 +51,7 @@ class Options:
     flood: bool  # one tenant submits most tasks at once
     long_share: float  # share of tasks that run for tens of seconds
     stream: tuple[int, float, float] | None  # small tasks without end: how many on a node, shortest, longest seconds
+    frozen_limit_seconds: float  # how long agents keep frozen attempts without a leader
 
     def describe(self) -> str:
         return (
@@ -120,4 +121,5 @@ def draw(chance: Random) -> Options:
         expiry=expiry,
         operator_pauses=operator_pauses,
         stream=stream,
+        frozen_limit_seconds=later_chance.choice((3600.0, 3600.0, 3600.0, 20.0)),
     )

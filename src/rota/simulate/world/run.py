@@ -28,7 +28,7 @@ class Outcome:
 
 def run_seed(seed: int, *, bug: str | None = None, keep_story: bool = False) -> Outcome:
     """Runs a seed, with a mutation if `bug` names one."""
-    with mutated(bug), _silence():
+    with mutated(bug), silence():
         return _run(seed, keep_story=keep_story)
 
 
@@ -55,7 +55,7 @@ def _run(seed: int, *, keep_story: bool) -> Outcome:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Production code logs every outage; here outages are normal."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 EXPECTED = (
     *("fenced write rejected", "stale frame refused", "adoption after failover", "new leader waited the full grace"),
-    *("epoch raised above a forgotten one", "self-kill before re-dispatch"),
+    *("epoch raised above a forgotten one", "frozen before re-dispatch"),
+    *("an attempt was frozen", "a frozen attempt went on"),
     *("ambiguous commit, applied", "ambiguous commit, not applied"),
     *("result superseded", "fan-in race", "ready set spilled", "poison to dead letter"),
     *("a task became urgent", "a late retry rose", "a late task was dropped"),

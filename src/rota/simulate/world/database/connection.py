@@ -70,11 +70,12 @@ class Store:
             for operation in list(operations):
                 self._abort(operation)
         self._open.clear()
-        self.kernel.after(seconds, self._back)
+        self.kernel.after(seconds, self.come_back)
 
-    def _back(self) -> None:
-        self.up = True
-        self._story.tell("database", "is back")
+    def come_back(self) -> None:
+        if not self.up:
+            self.up = True
+            self._story.tell("database", "is back")
 
     # ---- the path of one operation ----------------------------------------------------------------------------------
 
