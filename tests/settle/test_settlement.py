@@ -289,6 +289,26 @@ async def test_the_time_in_which_files_were_stored_does_not_move_the_start(rows:
     assert await _history(rows, task) == [(1, outcome, 25, 5.0, rows.node)]
 
 
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ERROR])
+async def test_the_time_in_which_an_attempt_was_frozen_is_kept_and_does_not_move_its_start(
+    rows: Rows, outcome: Outcome
+) -> None:
+    fence = await rows.lead()
+    frozen, other = await rows.running(fence), await rows.running(fence)
+    now_us = to_us(await rows.connection.fetchval("select now()"))
+    results = [
+        Result(frozen, 1, outcome, 5_000_000, frozen_us=60_000_000, failure=Failure("x", "y")),
+        Result(other, 1, outcome, 5_000_000, failure=Failure("x", "y")),
+    ]
+    await settle(rows.connection, fence, [Reported(result, BOOT, now_us) for result in results])
+    assert await _history(rows, frozen) == [(1, outcome, 65, 5.0, rows.node)]
+    assert await _history(rows, other) == [(1, outcome, 5, 5.0, rows.node)]
+    kept = await rows.connection.fetch(
+        "select frozen_us from attempts where task = any($1) order by task", [frozen, other]
+    )
+    assert [row["frozen_us"] for row in kept] == [60_000_000, None]
+
+
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ERROR, Outcome.LOST])
 async def test_an_attempt_keeps_the_lane_it_ran_in(rows: Rows, outcome: Outcome) -> None:
     fence = await rows.lead()

@@ -12,6 +12,7 @@ import asyncpg
 import msgspec
 from fastapi import Response
 
+from rota.api.leaders import Load
 from rota.model.answers.cluster import NodeDocument, PlanDocument
 from rota.model.answers.fields import LEFT_OUT, only
 from rota.model.answers.schedules import OccurrenceDocument, ScheduleDocument
@@ -325,6 +326,7 @@ def attempt_of(row: asyncpg.Record) -> AttemptDocument:
         outcome=None if row["outcome"] is None else Outcome(row["outcome"]).label,
         state=State(row["state"]).label if row["state"] else None,
         run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
+        frozen_seconds=None if row["frozen_us"] is None else row["frozen_us"] / 1e6,
         cpu_seconds=None if row["cpu_ms"] is None else row["cpu_ms"] / 1000,
         failure=raw_json(row["failure"]),
     )
@@ -339,14 +341,15 @@ def plan_of(plan: Plan) -> PlanDocument:
     )
 
 
-def node_of(row: asyncpg.Record, load: tuple[Resources, int] | None) -> NodeDocument:
-    """`load` is from the pool's leader: free resources, and the number of attempts."""
+def node_of(row: asyncpg.Record, load: Load | None) -> NodeDocument:
+    """`load` is from the pool's leader."""
     return filled(
         NodeDocument,
         row,
         capacity=amounts_of(resources_of(row["capacity"])),
-        free=None if load is None else amounts_of(load[0]),
-        running=None if load is None else load[1],
+        free=None if load is None or load.free is None else amounts_of(load.free),
+        running=None if load is None else load.attempts,
+        frozen=None if load is None else load.frozen,
         labels=msgspec.json.decode(row["labels"]),
     )
 

@@ -13,23 +13,38 @@ import msgspec
 from rota import tls
 from rota.api.services import Services
 from rota.decide.explain import Explanation, Probe
+from rota.dispatch.frozen_attempts import frozen_by_node
 from rota.dispatch.pool_questions import PoolLoad
 from rota.model.resources import Resources
 
 ASK_SECONDS = 1.0
 MOST_RUNNING = 10_000
 
-Loads = dict[int, tuple[Resources, int]]  # node → free resources, attempts
 T = TypeVar("T")
 
 
+class Load(msgspec.Struct, frozen=True):
+    """A node as its leader sees it."""
+
+    free: Resources | None  # None: it is away
+    attempts: int
+    frozen: int  # attempts that stand still
+
+
+Loads = dict[int, Load]
+
+
 def local_loads(services: Services) -> Loads:
-    return {
-        node.id: (node.free_resources, len(node.held) + len(node.behind))
-        for leader in services.leadership.leaders.values()
-        for node in leader.pool.core.state.nodes.values()
-        if node.id in leader.pool.sessions
-    }
+    loads: Loads = {}
+    for leader in services.leadership.leaders.values():
+        pool = leader.pool
+        frozen = frozen_by_node(pool)
+        for node in pool.core.state.nodes.values():
+            is_here = node.id in pool.sessions
+            if is_here or frozen[node.id]:
+                free = node.free_resources if is_here else None
+                loads[node.id] = Load(free, len(node.held) + len(node.behind), frozen[node.id])
+    return loads
 
 
 def local_running(services: Services, tenant: int) -> list[int]:

@@ -175,13 +175,17 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
                 pool.report(result, session.boot, held_us=_held_us(result, sent))
         case wire.Heartbeat(sent):
             follow_report(pool, session, frame.closed_for)
+            session.frozen = frame.frozen
             # Only a valid leader acknowledges: without an acknowledgement the agent must expect to be given up.
             if pool.lease.valid():
                 session.send(wire.Alive(pool.lease.epoch, sent))
         case wire.Recalled(attempts):
             for task, attempt in attempts:
                 _give_back(pool, session, task, attempt, Outcome.RECALLED)
-        case wire.Inventory(present, unknown):
+        case wire.Inventory(present, unknown, frozen):
+            if frozen:
+                pool.counters.thawed += len(frozen)
+                log.info("node.thawed", pool=pool.name, node=session.name, attempts=len(frozen))
             _reconcile(pool, session, present, unknown)
         case _:
             raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")

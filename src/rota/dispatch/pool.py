@@ -90,6 +90,7 @@ class Counters:
     started: int = 0
     settled: int = 0
     superseded: int = 0
+    thawed: int = 0
 
 
 @dataclass(slots=True)

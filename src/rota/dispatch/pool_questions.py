@@ -10,6 +10,7 @@ import msgspec
 from rota.decide.demand import Demand
 from rota.decide.explain import Explanation, Probe
 from rota.decide.overview import Overview
+from rota.dispatch.frozen_attempts import explain_frozen
 from rota.dispatch.pool import PoolState
 
 FRESH_SECONDS = 1.0
@@ -33,7 +34,11 @@ class Insight:
 
     def explain(self, asked: list[int | Probe]) -> list[Explanation | None]:
         now_us, names = self._pool.now_us(), self._names()
-        return [self._pool.core.explain(task, now_us, names) for task in asked]
+        return [
+            (explain_frozen(self._pool, task) if isinstance(task, int) else None)
+            or self._pool.core.explain(task, now_us, names)
+            for task in asked
+        ]
 
     def load(self) -> PoolLoad:
         pool = self._pool

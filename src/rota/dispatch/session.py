@@ -42,6 +42,7 @@ class Session:
         self.epoch = epoch
         self.draining = False  # an operator drains the node, and the agent was told
         self.reported_closed: Closed | None = None  # why the agent itself takes no new work
+        self.frozen = 0  # attempts that stand still, as its last heartbeat says
         self.heard_at = clock()
         self._channel = channel
         self._runs: list[wire.Run] = []

@@ -27,7 +27,9 @@ class PoolFigures:
     started: int
     settled: int
     superseded: int
+    thawed: int
     unsettled: int
+    frozen: int = 0
     missing_nodes: int = 0
     late_tasks: int = 0
     unplaceable_tasks: int = 0
@@ -93,6 +95,7 @@ class _Figures(Collector):
             ("rota_pool_nodes", "Connected nodes.", "nodes", GaugeMetricFamily),
             ("rota_pool_ready_in_memory", "Ready tasks held in memory.", "ready_in_memory", GaugeMetricFamily),
             ("rota_pool_running", "Attempts authorised and not settled.", "running", GaugeMetricFamily),
+            ("rota_pool_frozen", "Attempts that stand still: their node is cut off.", "frozen", GaugeMetricFamily),
             ("rota_pool_unsettled", "Results that wait for settlement.", "unsettled", GaugeMetricFamily),
             ("rota_pool_missing_nodes", "Nodes missing to start in time.", "missing_nodes", GaugeMetricFamily),
             ("rota_pool_late_tasks", "Ready tasks that would start late.", "late_tasks", GaugeMetricFamily),
@@ -100,6 +103,7 @@ class _Figures(Collector):
             ("rota_pool_idle_nodes", "Nodes without work.", "idle_nodes", GaugeMetricFamily),
             ("rota_attempts_started", "Attempts authorised in this term.", "started", CounterMetricFamily),
             ("rota_attempts_settled", "Results settled in this term.", "settled", CounterMetricFamily),
+            ("rota_attempts_thawed", "Frozen attempts that went on.", "thawed", CounterMetricFamily),
             ("rota_results_superseded", "Late or repeated results.", "superseded", CounterMetricFamily),
         ):
             family = kind(name, description, labels=["pool"])

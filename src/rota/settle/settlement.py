@@ -31,7 +31,7 @@ from rota.wire import Failure, Result
 MOST_RELEASED_AT_ONCE = 1_000  # dependents released in the transaction of the end; more follow in the next
 
 # Mostly 0 on success.
-_SELDOM = ("cpu_ms", "peak_memory_bytes", "log_bytes", "log_dropped_bytes", "written_bytes", "saving_us")
+_SELDOM = ("cpu_ms", "peak_memory_bytes", "log_bytes", "log_dropped_bytes", "written_bytes", "frozen_us", "saving_us")
 
 _json = msgspec.json.Encoder()
 
@@ -219,7 +219,7 @@ def _ended_columns(reports: list[Reported]) -> list[list[Any]]:
     results = [report.result for report in reports]
     return [
         *columns(results, "task", "attempt", "outcome", "run_us", "cpu_ms", "peak_memory_bytes", "exit_code"),
-        *columns(results, "log_bytes", "log_dropped_bytes", "written_bytes", "saving_us"),
+        *columns(results, "log_bytes", "log_dropped_bytes", "written_bytes", "saving_us", "frozen_us"),
         [_failure_json(result.failure) for result in results],
         [None if report.at_us is None else from_us(report.at_us) for report in reports],
         [None if report.heard_us is None else from_us(report.heard_us) for report in reports],

@@ -14,6 +14,7 @@ from rota.api.leaders import local_loads, local_running
 from rota.api.requests import read_json
 from rota.api.services import Services, authorise, services
 from rota.cluster.hints import Hint
+from rota.dispatch.frozen_attempts import frozen_by_node
 from rota.dispatch.leader import PoolLeader
 from rota.model.answers.cluster import Health, Readiness
 from rota.model.errors import Problem, unavailable
@@ -81,6 +82,8 @@ def _pool_figures(leader: PoolLeader) -> PoolFigures:
         started=counters.started,
         settled=counters.settled,
         superseded=counters.superseded,
+        thawed=counters.thawed,
+        frozen=frozen_by_node(pool).total(),
         unsettled=len(pool.unsettled.reports),
         missing_nodes=sum(one.nodes for one in demand.missing),
         late_tasks=demand.late,

@@ -39,7 +39,18 @@ def me(answer: documents.Me) -> str:
 
 def nodes(answer: documents.NodeList) -> str:
     now = datetime.now(UTC)
-    columns = ("NAME", "POOL", "STATE", "CPU FREE>", "MEMORY FREE>", "GPUS>?", "RUNNING>", "SEEN>?", "LABELS~")
+    columns = (
+        "NAME",
+        "POOL",
+        "STATE",
+        "CPU FREE>",
+        "MEMORY FREE>",
+        "GPUS>?",
+        "RUNNING>",
+        "FROZEN>?",
+        "SEEN>?",
+        "LABELS~",
+    )
     rows = [
         (
             node.name or str(node.id),
@@ -49,6 +60,7 @@ def nodes(answer: documents.NodeList) -> str:
             _of(size, node, "memory_bytes"),
             _of(number, node, "gpus") if node.capacity.gpus else NOTHING,
             _unknown(node.running),
+            number(node.frozen) if node.frozen else NOTHING,
             ago(node.seen_at, now),
             labels(node.labels),
         )
@@ -67,6 +79,7 @@ def node(one: documents.NodeDocument) -> str:
         ("drained", "yes: it takes nothing when it is back" if one.draining and one.state in _AWAY else ""),
         ("drained by", exact(one.drain_by) if one.drain_by else ""),
         ("running", _unknown(one.running)),
+        ("frozen", f"{number(one.frozen)}: they go on when the node has a leader again" if one.frozen else ""),
         ("cpu free", _of(number, one, "cpu")),
         ("memory free", _of(size, one, "memory_bytes")),
         ("disk free", _of(size, one, "disk_bytes")),

@@ -79,6 +79,7 @@ class NodeDocument(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: Time | None = None
     version: str = ""
     running: int | None = None
+    frozen: int | None = None  # of these, those that stand still because the node has no leader
     capabilities: list[str] = []
     drain_by: Time | None = None  # when running tasks are asked to stop
 

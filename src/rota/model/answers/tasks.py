@@ -224,6 +224,7 @@ class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
     started_at: Time | None = None
     ended_at: Time | None = None
     run_seconds: float | None = None
+    frozen_seconds: float | None = None  # how long it stood still because its node had no leader; null: never
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
     written_bytes: int | None = None

@@ -4,10 +4,10 @@
 with given as materialized (
     select found.location, found.tenant, found.node, found.ran_lane, found.own_lane, found.promotion_told, run.*, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[],
-        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::json[], $13::timestamptz[], $14::timestamptz[],
-        $15::smallint[], $16::smallint[], $17::smallint[], $18::boolean[], $19::timestamptz[])
-        as given (id, number, outcome, run_us, cpu_ms, memory, exit_code, log_bytes, log_dropped, written, saving_us, failure,
-            ended_at, heard_at, used, losses, lane, paused, wake_at)
+        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::json[], $14::timestamptz[],
+        $15::timestamptz[], $16::smallint[], $17::smallint[], $18::smallint[], $19::boolean[], $20::timestamptz[])
+        as given (id, number, outcome, run_us, cpu_ms, memory, exit_code, log_bytes, log_dropped, written, saving_us,
+            frozen_us, failure, ended_at, heard_at, used, losses, lane, paused, wake_at)
     cross join lateral (
         select queue.ctid as location, queue.tenant, queue.node, queue.boot, queue.started_at,
             coalesce(queue.ran_lane, queue.lane) as ran_lane, queue.lane as own_lane, queue.promotion_told
@@ -18,9 +18,9 @@ with given as materialized (
 ),
 kept as (
     insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
-        peak_memory_bytes, exit_code, failure, log_bytes, log_dropped_bytes, written_bytes, lane)
+        peak_memory_bytes, exit_code, failure, log_bytes, log_dropped_bytes, written_bytes, lane, frozen_us)
     select id, number, tenant, 0, outcome, node, began_at, coalesce(ended_at, now()), ran_us, cpu_ms, memory, exit_code, failure, log_bytes, log_dropped, written,
-        ran_lane
+        ran_lane, nullif(frozen_us, 0)
     from given
 ),
 event as (

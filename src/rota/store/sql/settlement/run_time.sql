@@ -2,7 +2,7 @@
 -- node was last heard of, by this leader or (epoch) by an earlier one.
 select
     case when given.heard_at is null
-        then coalesce(given.ended_at, now()) - (given.run_us + given.saving_us) * interval '1 microsecond'
+        then coalesce(given.ended_at, now()) - (given.run_us + given.saving_us + given.frozen_us) * interval '1 microsecond'
         else found.started_at
     end as began_at,
     case when given.heard_at is null then given.run_us

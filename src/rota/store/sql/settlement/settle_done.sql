@@ -10,9 +10,9 @@ with fence as materialized (
 given as materialized (
     select found.location, given.*
     from unnest($4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::json[], $10::integer[],
-        $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[])
+        $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])
         as given (id, attempt, boot, run_us, ended_at, result, exit_code, cpu_ms, memory, log_bytes, log_dropped, written,
-            saving_us)
+            frozen_us, saving_us)
     cross join lateral (
         select queue.ctid as location from queue
         where queue.id = given.id and queue.attempt = given.attempt and queue.boot = given.boot and queue.state = {RUNNING}
@@ -27,15 +27,16 @@ ended as (
     returning queue.id, queue.tenant, queue.attempt, queue.node, queue.concurrency_global,
         coalesce(queue.ran_lane, queue.lane) as lane, given.run_us, given.cpu_ms,
         given.memory, given.exit_code, given.result, given.log_bytes, given.log_dropped, given.written,
-        given.saving_us, coalesce(timestamptz 'epoch' + given.ended_at * interval '1 microsecond', now()) as ended_at
+        given.saving_us, given.frozen_us,
+        coalesce(timestamptz 'epoch' + given.ended_at * interval '1 microsecond', now()) as ended_at
 ),
 kept as (
     insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
-        peak_memory_bytes, exit_code, result, log_bytes, log_dropped_bytes, written_bytes, lane)
+        peak_memory_bytes, exit_code, result, log_bytes, log_dropped_bytes, written_bytes, lane, frozen_us)
     select id, attempt, tenant, {DONE}, {Outcome.OK}, node,
-        ended_at - (run_us + coalesce(saving_us, 0)) * interval '1 microsecond', ended_at, run_us,
+        ended_at - (run_us + coalesce(saving_us, 0) + coalesce(frozen_us, 0)) * interval '1 microsecond', ended_at, run_us,
         coalesce(cpu_ms, 0), coalesce(memory, 0), exit_code, result, coalesce(log_bytes, 0), coalesce(log_dropped, 0),
-        coalesce(written, 0), lane
+        coalesce(written, 0), lane, nullif(frozen_us, 0)
     from ended
     returning task
 ),
