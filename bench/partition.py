@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -31,6 +33,7 @@ def main() -> None:
     parser.add_argument("--settle", type=float, default=30.0, help="seconds after which dead connections are counted")
     parser.add_argument("--scale", type=float, default=1.0, help="ROTA_TIME_SCALE")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that started processes are stopped
     folder = Path(tempfile.mkdtemp(prefix="rota-partition-"))
     with FarMachine() as far, postgres_on(far.here, folder) as postgres:
         database = postgres.create()

@@ -12,8 +12,10 @@ import json
 import multiprocessing
 import os
 import resource
+import signal
 import socket
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -35,6 +37,7 @@ def main() -> None:
     parser.add_argument("--addresses", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=40.0)
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that started processes are stopped
     folder = Path(tempfile.mkdtemp(prefix="rota-slow-"))
     postgres = TestPostgres(folder)
     postgres.start()

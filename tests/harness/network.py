@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import os
 import subprocess
-from collections import Counter
 
 _numbers = itertools.count()
 
@@ -58,14 +57,8 @@ class FarMachine:
 
     def connections(self, *, port: int, here: bool = False) -> int:
         """Established TCP connections to or from this port that one end holds."""
-        command = ("ss", "-Htn", "state", "established", f"( sport = :{port} or dport = :{port} )")
-        return len(_run(*(() if here else self.prefix), *command).splitlines())
-
-
-def clients_of(port: int) -> Counter[str]:
-    """Established connections to a port of this machine, by the client's address."""
-    lines = _run("ss", "-Htn", "state", "established", f"( sport = :{port} )").splitlines()
-    return Counter(line.split()[3].rpartition(":")[0] for line in lines)
+        wanted = f"( sport = :{port} or dport = :{port} )" + (f" and dst {self.there}" if here else "")
+        return len(_run(*(() if here else self.prefix), "ss", "-Htn", "state", "established", wanted).splitlines())
 
 
 def _run(*command: str) -> str:

@@ -56,7 +56,9 @@ def serve(tmp_path: Path) -> Iterator[Callable[[str], Process]]:
 
     def start(database: str) -> Process:
         port = free_port()
-        process = Process("server", ["serve", "--port", str(port)], {"ROTA_DATABASE": database}, tmp_path)
+        process = Process(
+            "server", ["serve", "--port", str(port)], {"ROTA_DATABASE": database, "ROTA_TIME_SCALE": "0.2"}, tmp_path
+        )
         process.start(wait=False)
         started.append(process)
         process.url = f"http://127.0.0.1:{port}"  # type: ignore[attr-defined]
@@ -107,6 +109,42 @@ def test_a_server_node_waits_for_its_database_says_so_and_goes_on(
     process.stop()
     assert "Traceback" not in process.log()
     own_postgres.stop()
+
+
+def test_a_database_that_refuses_a_running_server_node_is_away_until_it_accepts_it_again(
+    running_postgres: EmbeddedPostgres, serve: Callable[[str], Process]
+) -> None:
+    """As while a password is being changed, or on a standby whose rules are older."""
+    process = serve(running_postgres.url)
+    _until(lambda: _is(process, "/readyz", 200), process)
+    rules = running_postgres.data / "pg_hba.conf"
+    kept = rules.read_text()
+    try:
+        asyncio.run(_reload_rules(running_postgres, "local all all reject\n" + kept))
+        _until(lambda: _is(process, "/readyz", 503), process)
+        # Every loop meets the refusal: the slowest of those that matter asks for its lease again.
+        _until(lambda: "leader.stepped_down" in process.log(), process)
+    finally:
+        rules.write_text(kept)
+        assert running_postgres.pid is not None
+        os.kill(running_postgres.pid, signal.SIGHUP)
+    _until(lambda: _is(process, "/readyz", 200, "default"), process)
+    assert "Traceback" not in process.log()
+
+
+async def _reload_rules(server: EmbeddedPostgres, rules: str) -> None:
+    """From now on, for sessions of this moment too."""
+    connection = await asyncpg.connect(server.url)
+    (server.data / "pg_hba.conf").write_text(rules)
+    await connection.execute("select pg_reload_conf()")
+    while not await connection.fetchval("select count(*) from pg_hba_file_rules where auth_method = 'reject'"):
+        pass
+    with pytest.raises(asyncpg.PostgresError):
+        while True:  # the postmaster reads its rules a moment later
+            await (await asyncpg.connect(server.url)).close()
+    question = "select count(pg_terminate_backend(pid)) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
+    await connection.execute(question)
+    await connection.close()
 
 
 def test_a_server_node_that_waits_for_its_database_stops_at_once_when_told(

@@ -33,6 +33,7 @@ _OPEN_SECONDS = 5.0
 _RETRY_SECONDS = 2.0  # until a leader has told its heartbeat
 _LEADER_CHECKS_A_HEARTBEAT = 5  # how often to ask for another leader while ours is silent
 _MISSED_HEARTBEATS = 3
+_REMIND_SECONDS = 60.0  # between two lines of the log about a server that does not answer
 _GATHER_SECONDS = 0.004  # between two frames of results, so that a busy node sends few large ones
 
 
@@ -65,6 +66,7 @@ class ControlConnection:
         self._missed = 0
         self._backoff = Backoff(shortest_seconds=0.02, first_seconds=0.05, longest_seconds=_RETRY_SECONDS)
         self._refused: str | None = None  # why a server refused us last; None: no server does
+        self._said: dict[str, tuple[str, float]] = {}  # by server: why it tells no leader, and when to log it again
 
     def why_refused(self) -> str | None:
         """Why servers refuse this agent, unless it has registered since; None: they don't."""
@@ -89,22 +91,30 @@ class ControlConnection:
             answer = await client.get(f"{server}/v1/worker/leader", params={"pool": self._me.pool})
             if answer.status_code == 200:
                 self._refused = None
+                self._said.pop(server, None)
                 return msgspec.json.decode(answer.content, type=LeaderAddress)
             self._note_refusal(server, answer)
         except (httpx.HTTPError, msgspec.DecodeError) as error:
-            log.info("a server does not answer", server=server, error=str(error)[:200])
+            self._say(server, "a server does not answer", str(error) or type(error).__name__)
         return None
+
+    def _say(self, server: str, event: str, why: str) -> None:
+        """Logs a new reason at once and an old one every minute: servers may be away for a night."""
+        said, until = self._said.get(server, ("", 0.0))
+        if why != said or time.monotonic() >= until:
+            self._said[server] = why, time.monotonic() + _REMIND_SECONDS
+            log.info(event, server=server, why=why[:200])
 
     def _note_refusal(self, server: str, answer: httpx.Response) -> None:
         """Logs a refusal once: a wrong token or pool must be fixed by a person. A missing leader is no refusal."""
-        if not 400 <= answer.status_code < 500:
-            log.info("no leader yet", server=server, status=answer.status_code)
-            return
         try:
             why = msgspec.json.decode(answer.content, type=ProblemDocument).detail
         except msgspec.DecodeError:
             why = ""
         why = why or f"a server answered {answer.status_code}"
+        if not 400 <= answer.status_code < 500:
+            self._say(server, "no leader yet", why)
+            return
         if why != self._refused:
             self._refused = why
             details = {"server": server, "pool": self._me.pool, "status": answer.status_code, "why": why}

@@ -120,7 +120,7 @@ class Database:
                 if self._pool is None:
                     self._pool = await asyncpg.create_pool(
                         self.url,
-                        min_size=1,
+                        min_size=0,  # else its own loop reconnects, and logs a traceback whenever the database is away
                         max_size=self._size,
                         timeout=CONNECT_SECONDS,
                         command_timeout=READ_SECONDS,
