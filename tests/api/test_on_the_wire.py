@@ -95,6 +95,28 @@ async def test_a_body_that_is_cut_short_is_408() -> None:
     assert (short.value.status, short.value.slug) == (408, "request-timeout")
 
 
+async def test_large_bodies_are_refused_while_too_much_of_others_is_on_its_way_and_small_ones_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requests, "MOST_ARRIVING", 250_000)
+    slow = asyncio.create_task(requests.read_body(_request(_piece(200_000)), limit=10**6))
+    while not requests._arriving.total:
+        await asyncio.sleep(0)
+    with pytest.raises(Problem) as refused:
+        await requests.read_body(_request(_piece(60_000), _piece(40_000, last=True)), limit=10**6)
+    assert (refused.value.status, refused.value.slug) == (503, "unavailable")
+    small = await requests.read_body(_request(_piece(60_000, last=True)), limit=10**6)
+    assert len(small) == 60_000
+    slow.cancel()
+    await asyncio.gather(slow, return_exceptions=True)
+    assert requests._arriving.total == 0
+    assert len(await requests.read_body(_request(_piece(200_000, last=True)), limit=10**6)) == 200_000
+
+
+def _piece(size: int, *, last: bool = False) -> dict[str, object]:
+    return {"type": "http.request", "body": b" " * size, "more_body": not last}
+
+
 def test_a_connection_that_closes_in_the_middle_of_a_body_stores_nothing_and_hurts_nobody(served: Served) -> None:
     before = served.stored()
     address = urlsplit(served.url)

@@ -19,12 +19,13 @@ from starlette.requests import ClientDisconnect
 
 from rota.admit.body import decode
 from rota.api.described import MOST_LISTED
-from rota.model.errors import Fault, Problem, invalid, not_found
+from rota.model.errors import Fault, Problem, invalid, not_found, unavailable
 from rota.model.tenant import Caller, Scope
 from rota.model.units import milliseconds_of
 
 BODY_SECONDS = 30.0
 SMALL_BODY = 64 * 1024
+MOST_ARRIVING = 256 * 1024 * 1024
 
 _VERSION = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
 _SECONDS = re.compile(r"^\d{1,6}(\.\d{1,6})?$", re.ASCII)
@@ -47,6 +48,25 @@ def timed_out(title: str, detail: str) -> Problem:
     return Problem("request-timeout", status=408, title=title, detail=detail)
 
 
+class _Arriving:
+    """Bytes in memory of bodies that are not complete yet, of this process.
+
+    Many slow and large bodies must not use up its memory. Small ones are always taken: they are most of the work.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def add(self, part: int, size: int) -> None:
+        """Counts a part of a body that has `size` bytes with it."""
+        if size > SMALL_BODY and self.total + part > MOST_ARRIVING:
+            raise unavailable("too many large bodies are on their way to this server node; try again", 5.0)
+        self.total += part
+
+
+_arriving = _Arriving()
+
+
 async def read_body(request: Request, *, limit: int) -> bytes:
     """The whole body, decompressed, or a Problem before more than `limit` bytes are in memory."""
     _check_content_type(request)
@@ -64,11 +84,14 @@ async def read_body(request: Request, *, limit: int) -> bytes:
                 size += len(part)
                 if size > limit:
                     raise _too_large(limit)
+                _arriving.add(len(part), size)
                 parts.append(part)
     except TimeoutError:
         raise timed_out("Too slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
     except ClientDisconnect:
         raise timed_out("Cut short", "the body ended early") from None
+    finally:
+        _arriving.total -= sum(map(len, parts))
     body = b"".join(parts)
     return _inflate(body, limit) if encoding == "gzip" else body
 
