@@ -323,6 +323,7 @@ def attempt_of(row: asyncpg.Record) -> AttemptDocument:
     return filled(
         AttemptDocument,
         row,
+        name=LEFT_OUT,
         outcome=None if row["outcome"] is None else Outcome(row["outcome"]).label,
         state=State(row["state"]).label if row["state"] else None,
         run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,

@@ -12,6 +12,7 @@ from rota.api import openapi, problems
 from rota.api.routes import (
     admin,
     artifacts,
+    attempts,
     catalogue,
     cluster,
     concurrency_keys,
@@ -46,6 +47,7 @@ ROUTERS = (
         for module in (
             submit,
             tasks,
+            attempts,
             pauses,
             edits,
             once,

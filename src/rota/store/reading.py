@@ -30,8 +30,9 @@ async def known_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: i
     return {row["id"] for row in rows}
 
 
-async def read_attempts(connection: AnyConnection, task: int, tenant: int) -> list[asyncpg.Record]:
-    return list(await connection.fetch(sql("reading/read_attempts"), task, tenant))
+async def read_attempts(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[asyncpg.Record]:
+    """The attempts of each task, oldest first."""
+    return list(await connection.fetch(sql("reading/read_attempts"), tasks, tenant))
 
 
 async def latest_attempt(connection: AnyConnection, task: int, tenant: int) -> int | None:

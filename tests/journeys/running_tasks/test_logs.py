@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,3 +101,45 @@ def test_long_output_is_moved_to_the_object_store_and_read_as_before(
     assert rota("logs", str(handle.id), "--tail", "2", server=1).stdout == "79999\n80000\n"
     assert rota("logs", str(handle.id), "--stderr").stdout == ""
     assert rota("logs", str(handle.id), "--since", "1h").stdout == whole
+
+
+def test_of_long_output_both_ends_are_read_and_followed_and_what_is_between_is_told(
+    client: Client, rota: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    script = f"seq 1 300000; echo halfway; while [ ! -e {gate} ]; do sleep 0.05; done; echo END; echo END-ERR >&2"
+    handle = client.submit(["sh", "-c", script], log_limit="100Ki", cap="60s")
+    left_out = 0
+    seen = {"stdout": b"", "stderr": b""}
+    for item in handle.follow():
+        if isinstance(item, LogChunk):
+            left_out += item.left_out_bytes
+            seen[item.stream] += item.data
+            if seen["stdout"].endswith(b"\nhalfway\n"):
+                gate.touch()  # beyond its limit, and a follower still sees what it writes
+    assert seen["stdout"].startswith(b"1\n2\n3\n")
+    assert seen["stdout"].endswith(b"\n300000\nhalfway\nEND\n")
+    assert seen["stderr"] == b"END-ERR\n"
+    (attempt,) = handle.attempts()
+    assert attempt.log_bytes <= 100 * 1024
+    assert attempt.log_bytes + attempt.log_dropped_bytes == 1_988_895 + len("halfway\nEND\nEND-ERR\n")
+    assert left_out <= attempt.log_dropped_bytes
+    number = str(handle.id)
+    said = f"[rota: {attempt.log_dropped_bytes:,} bytes of stdout are left out here]\n"
+    shown = rota("logs", number)
+    assert said in shown.stdout
+    assert shown.stdout.endswith("\nhalfway\nEND\nEND-ERR\n")
+    assert rota("logs", number, "--tail", "2").stdout == "END\nEND-ERR\n"
+    assert rota("logs", number, "--stderr").stdout == "END-ERR\n"
+    document = json.loads(rota("logs", number, "-o", "json").stdout)
+    assert [gap["bytes"] for gap in document["left_out"]] == [document["dropped_bytes"]] == [attempt.log_dropped_bytes]
+    assert "log limit" in rota("show", number).stdout
+
+
+def test_with_a_large_limit_long_output_is_kept_whole_in_the_object_store(client: Client) -> None:
+    handle = client.submit(["seq", "1", "3000000"], log_limit="64Mi", cap="60s")
+    handle.wait(60)
+    whole = b"".join(b"%d\n" % number for number in range(1, 3_000_001))
+    eventually(lambda: client.log(handle.id) == whole)
+    (attempt,) = handle.attempts()
+    assert (attempt.log_bytes, attempt.log_dropped_bytes) == (len(whole), 0)

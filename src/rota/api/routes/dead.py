@@ -110,7 +110,7 @@ async def get_dead_letter(request: Request, task: str) -> Response:
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
         letter = existing(await dead_letters.read_letter(connection, number, caller.tenant_id), "dead letter")
-        attempts = await reading.read_attempts(connection, number, caller.tenant_id)
+        attempts = await reading.read_attempts(connection, [number], caller.tenant_id)
         runs = await dead_letters.read_runs(connection, number, caller.tenant_id)
     return answer(
         DeadLetterDocument(

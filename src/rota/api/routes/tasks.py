@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
-from rota.api.answers import answer, array_of, attempt_of, outcome_of, output_of, summary_of, task_of
+from rota.api.answers import answer, array_of, outcome_of, output_of, summary_of, task_of
 from rota.api.described import PAGE, SUBMITTED, TASK_FILTERS, TENANT, TEXT, Parameter, described, one_of, read_query
 from rota.api.leaders import all_running
 from rota.api.requests import (
@@ -26,7 +26,7 @@ from rota.api.requests import (
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, RefusedTask, Retried
-from rota.model.answers.tasks import AttemptList, EndedTask, TaskDocument, TaskPage, WaitAnswer
+from rota.model.answers.tasks import EndedTask, TaskDocument, TaskPage, WaitAnswer
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller, Scope
@@ -249,20 +249,6 @@ def checked_ids(ids: list[int]) -> list[int]:
     if any(not 0 < number < 2**63 for number in ids):
         raise not_found()
     return sorted(set(ids))
-
-
-@router.get("/{task}/attempts")
-@described(AttemptList)
-async def list_attempts(request: Request, task: str) -> Response:
-    """The attempts of a task, oldest first; the last one may be running."""
-    services, caller = await authorise(request, Scope.READ)
-    read_query(request)
-    number = task_id(task)
-    async with services.database.tenant(caller.tenant_id) as connection:
-        rows = await reading.read_attempts(connection, number, caller.tenant_id)
-        if not rows and not await reading.known_tasks(connection, [number], caller.tenant_id):
-            raise not_found()
-    return answer(AttemptList(attempts=[attempt_of(row) for row in rows]))
 
 
 # ---- cancel and run again ----------------------------------------------------------------------------------------

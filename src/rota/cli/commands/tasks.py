@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Annotated
 
@@ -18,8 +19,8 @@ from rota.cli.tables.render import add_command
 from rota.client.calls import graph_calls, task_calls, waiting_calls
 from rota.client.calls.call import Call
 from rota.client.calls.outcomes import result_of
-from rota.client.errors import NotFound, Refused, WaitTimeout
-from rota.model.answers.tasks import TaskPage
+from rota.client.errors import NotFound, Refused, TaskFailed, WaitTimeout
+from rota.model.answers.tasks import TaskPage, TaskResult
 from rota.model.task import State, Status
 
 WATCH_SECONDS = 2.0
@@ -40,8 +41,15 @@ def add_to(app: typer.Typer) -> None:
     )
     add_command(app, "show", show_task, "rota show 7", "rota show 7 -o json")
     add_command(app, "why", of_one_task(why), "rota why 7", "rota why 7 -o json")
-    add_command(app, "attempts", of_one_task(attempts), "rota attempts 7")
-    add_command(app, "result", of_one_task(result), "rota result 7", "rota result 7 | jq .total")
+    add_command(app, "attempts", attempts, "rota attempts 7", "rota attempts 12 --all   (12: an array or a graph)")
+    add_command(
+        app,
+        "result",
+        result,
+        "rota result 7",
+        "rota result 7 | jq .total",
+        "rota result 12 | jq 'add'   (12: an array; a list)",
+    )
     add_command(app, "cancel", cancel, "rota cancel 7", "rota cancel 7 8 9")
     add_command(app, "pause", of_one_task(pause), "rota pause 7")
     add_command(app, "resume", of_one_task(resume), "rota resume 7")
@@ -142,23 +150,73 @@ def why(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     show(waiting_calls.why(task_id), output_format, waiting_tables.why)
 
 
-def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """List the attempts of a task: where, when, and how each ended."""
-    show(task_calls.attempts(task_id), output_format, task_tables.attempts)
+def attempts(
+    task_id: TaskId,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Tasks a page, of an array or a graph.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Cursor of the next page, as printed below the last one.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show all pages.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """List the attempts of a task: where, when, and how each ended. Of an array or a graph, those of each task."""
+    with connect() as client:
+        while True:
+            call = task_calls.attempts(task_id, limit=limit, cursor=cursor)
+            body = client.exchange(call)
+            page = call.read(body)
+            output.result(output_format, body, functools.partial(task_tables.attempts, page))
+            cursor = page.next
+            if cursor is not None and not everything and output_format is Format.TABLE:
+                output.note(f"there are more tasks: rota attempts {task_id} --cursor {cursor}, or --all")
+            if cursor is None or not everything:
+                return
 
 
 def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Print the JSON result of a task.
+    """Print the JSON result of a task. Of an array, a list; of a graph, an object with the result of each task by name.
 
-    Exit 1 if the task failed, 6 if it has not ended.
+    Exit 1 if a task failed, 6 if one has not ended; of an array or a graph, the other results are printed.
     """
-    with connect() as client:
-        body = client.exchange(task_calls.task(task_id))
+    try:
+        with connect() as client:
+            body = client.exchange(task_calls.task(task_id))
+    except NotFound as unknown:
+        if_graph(unknown, lambda: _results(task_id, output_format))
+        return
     document = task_calls.task(task_id).read(body)
     if not document.ended:
         raise WaitTimeout(f"task {task_id} has not ended: it is {document.state} (rota wait {task_id})", task_ids=())
     value = result_of(document)
     output.document(body if output_format is Format.JSON else msgspec.json.encode(value))
+
+
+def _results(group: int, output_format: Format) -> None:
+    found: list[TaskResult] = []
+    cursor: str | None = None
+    with connect() as client:
+        while True:
+            call = task_calls.results(group, limit=100, cursor=cursor)
+            body = client.exchange(call)
+            page = call.read(body)
+            found += page.results
+            if output_format is Format.JSON:
+                output.document(body)
+            cursor = page.next
+            if cursor is None:
+                break
+    if output_format is Format.TABLE:
+        is_array = all(one.index is not None for one in found)
+        values = [one.result for one in found] if is_array else {one.name: one.result for one in found}
+        output.document(msgspec.json.encode(values))
+    failed = [one for one in found if one.ended and one.state != "done"]
+    if failed:
+        which = task_tables.some([one.id for one in failed])
+        sentence = f"{len(failed)} of {len(found)} tasks are not done: {which} (rota show ID says why)"
+        raise TaskFailed(sentence, task_id=failed[0].id, state=failed[0].state)
+    waiting = [one.id for one in found if not one.ended]
+    if waiting:
+        which = task_tables.some(waiting)
+        sentence = f"{len(waiting)} of {len(found)} tasks have not ended: {which} (rota wait {group})"
+        raise WaitTimeout(sentence, task_ids=tuple(waiting))
 
 
 def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:

@@ -158,10 +158,10 @@ def _rules(one: tasks.TaskDocument) -> str:
 def _after(one: tasks.TaskDocument) -> str:
     """Parents in the form that the drawing of a graph uses."""
     said = (("", one.after), ("end of ", one.after_end), ("failure of ", one.after_failed))
-    return "; ".join(word + _some(parents) for word, parents in said if parents)
+    return "; ".join(word + some(parents) for word, parents in said if parents)
 
 
-def _some(numbers: Sequence[int]) -> str:
+def some(numbers: Sequence[int]) -> str:
     shown = ", ".join(map(str, numbers[:_MOST_PARENTS]))
     return shown if len(numbers) <= _MOST_PARENTS else f"{shown} and {len(numbers) - _MOST_PARENTS} more"
 
@@ -180,6 +180,8 @@ def attempts(found: tasks.AttemptList) -> str:
 def _attempts(found: Sequence[tasks.AttemptDocument]) -> str:
     now = datetime.now(UTC)
     columns = (
+        "TASK>?",
+        "NAME?",
         "ATTEMPT>",
         "OUTCOME",
         "NODE",
@@ -195,6 +197,8 @@ def _attempts(found: Sequence[tasks.AttemptDocument]) -> str:
     )
     rows = [
         (
+            str(one.task) if one.name else NOTHING,
+            one.name or NOTHING,
             str(one.number),
             one.outcome or one.state or "running",
             _text(one.node),

@@ -195,8 +195,8 @@ class AsyncClient:
         return await self.perform(waiting_calls.why(task_id))
 
     async def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
-        """The attempts of a task, with their nodes, times and outcomes."""
-        return (await self.perform(task_calls.attempts(task_id))).attempts
+        """The attempts of a task, with their nodes, times and outcomes; of an array or a graph, those of each task."""
+        return await self.converse(conversations.attempts(task_id))
 
     async def log(self, task_id: int, **options: Unpack[LogOptions]) -> bytes:
         """The output so far, as bytes; see `follow` for output as it comes. Of long output the middle is left out.

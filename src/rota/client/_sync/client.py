@@ -194,8 +194,8 @@ class Client:
         return self.perform(waiting_calls.why(task_id))
 
     def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
-        """The attempts of a task, with their nodes, times and outcomes."""
-        return self.perform(task_calls.attempts(task_id)).attempts
+        """The attempts of a task, with their nodes, times and outcomes; of an array or a graph, those of each task."""
+        return self.converse(conversations.attempts(task_id))
 
     def log(self, task_id: int, **options: Unpack[LogOptions]) -> bytes:
         """The output so far, as bytes; see `follow` for output as it comes. Of long output the middle is left out.

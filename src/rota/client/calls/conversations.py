@@ -14,7 +14,7 @@ from rota.client.calls import task_calls
 from rota.client.calls.call import Answer, Call
 from rota.client.errors import WaitTimeout
 from rota.client.options import TaskSpec
-from rota.model.answers.tasks import EndedTask, TaskDocument, WaitAnswer
+from rota.model.answers.tasks import AttemptDocument, EndedTask, TaskDocument, WaitAnswer
 from rota.model.request.task_request import MAX_BATCH
 
 Value = TypeVar("Value")
@@ -92,3 +92,15 @@ def edited(task_id: int, changes: Mapping[str, Any], version: int | None) -> Con
 
 def _until(timeout_seconds: float | None, clock: Clock) -> float:
     return math.inf if timeout_seconds is None else clock() + timeout_seconds
+
+
+def attempts(task_id: int) -> Conversation[list[AttemptDocument]]:
+    """All pages: one for a task, several for a large array or graph."""
+    found: list[AttemptDocument] = []
+    cursor: str | None = None
+    while True:
+        page = yield from ask(task_calls.attempts(task_id, cursor=cursor))
+        found += page.attempts
+        cursor = page.next
+        if cursor is None:
+            return found

@@ -76,8 +76,14 @@ def tasks(*, fold_arrays: bool = False, **filters: Unpack[TaskFilter]) -> Call[a
     return get("/v1/tasks", answers.TaskPage, {**filters, "fold": "arrays" if fold_arrays else None})
 
 
-def attempts(task_id: int) -> Call[answers.AttemptList]:
-    return get(f"/v1/tasks/{task_id}/attempts", answers.AttemptList)
+def attempts(task_id: int, *, limit: int | None = None, cursor: str | None = None) -> Call[answers.AttemptList]:
+    """`limit` and `cursor` page through the tasks of an array or a graph."""
+    return get(f"/v1/tasks/{task_id}/attempts", answers.AttemptList, {"limit": limit, "cursor": cursor})
+
+
+def results(task_id: int, *, limit: int | None = None, cursor: str | None = None) -> Call[answers.ResultPage]:
+    """The result of a task, or a page of those of an array's or a graph's tasks."""
+    return get(f"/v1/tasks/{task_id}/results", answers.ResultPage, {"limit": limit, "cursor": cursor})
 
 
 def log(task_id: int, **options: Unpack[LogOptions]) -> Call[bytes]:

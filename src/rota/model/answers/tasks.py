@@ -216,6 +216,8 @@ class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
     `run_seconds` becomes what the node measured.
     """
 
+    task: int = 0
+    name: MayBeAbsent[str] = ""  # only in a list of an array or a graph: the task's name there
     number: int
     outcome: str | None = None
     state: str | None = None
@@ -236,9 +238,34 @@ class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptList(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempts of a task, oldest first; the last one may be running."""
+    """The attempts of a task, oldest first; the last one may be running. Of an array or a graph, those of each task.
+
+    `next` is the cursor of the next page of tasks, null on the last.
+    """
 
     attempts: list[AttemptDocument]
+    next: str | None = None
+
+
+class TaskResult(EndedTask, frozen=True, kw_only=True):
+    """How a task ended, or the state it is in, and its result."""
+
+    name: MayBeAbsent[str] = ""  # only of an array or a graph: the task's name there
+    index: MayBeAbsent[int | None] = None  # only of an array
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED_STATES
+
+
+class ResultPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a task, or those of the tasks of an array or a graph, in the order of the graph.
+
+    `next` is the cursor of the next page, null on the last.
+    """
+
+    results: list[TaskResult]
+    next: str | None = None
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
