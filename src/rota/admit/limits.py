@@ -6,6 +6,7 @@ than the number of waiting tasks can never pass, so it is refused with 422.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,6 +15,8 @@ from rota.model.tenant import Caller, Plan
 from rota.store import tenants
 from rota.store.database import AnyConnection, Database
 from rota.store.tenants import Numbered
+
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,46 @@ async def check_limits(database: Database, caller: Caller, tasks: int) -> None:
     check_size(caller.plan, tasks)
     await check_waiting(database, caller, tasks)
     await check_rate(database, caller, tasks)
+
+
+async def take_fitting(
+    database: Database, caller: Caller, sizes: Sequence[int], share: Callable[[int], int]
+) -> tuple[list[bool], str]:
+    """Takes batches of these sizes off the tenant's allowance, in order, as far as they fit into the plan's limits.
+
+    Returns which of them fit, and a sentence about the limits. `share` gets the number of tasks that would be allowed
+    now and returns how many of them may be taken.
+    """
+    plan, allowance = caller.plan, allowance_of(caller.plan)
+    limits = [] if plan.waiting_tasks is None else [f"{plan.waiting_tasks} waiting and running tasks"]
+    if allowance is not None:
+        limits.append(f"{plan.tasks_per_hour} tasks an hour, {allowance.burst} of them at once")
+    detail = f"plan {plan.name} allows {' and '.join(limits)}; "
+    for _ in range(TRIES):
+        allowed = await _allowed_now(database, caller)
+        left = share(allowed)
+        fits = []
+        for size in sizes:
+            fits.append(size <= left)
+            left -= size if fits[-1] else 0
+        try:
+            await check_rate(database, caller, sum(size for size, fit in zip(sizes, fits, strict=True) if fit))
+        except Problem:
+            continue  # other submissions were faster
+        return fits, f"{detail}{allowed} would be allowed now"
+    return [False] * len(sizes), f"{detail}others took what was left"
+
+
+async def _allowed_now(database: Database, caller: Caller) -> int:
+    """How many tasks would pass now. The plan has a limit of them."""
+    allowance, most = allowance_of(caller.plan), caller.plan.waiting_tasks
+    allowed: list[int] = []
+    async with database.engine() as connection:
+        if allowance is not None:
+            allowed.append(allowance.allowed_now(await backlog_seconds(connection, caller.tenant_id, allowance)))
+        if most is not None:
+            allowed.append(max(0, most - await tenants.count_waiting(connection, caller.tenant_id, up_to=most)))
+    return min(allowed)
 
 
 def check_size(plan: Plan, tasks: int) -> None:

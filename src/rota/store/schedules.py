@@ -168,6 +168,12 @@ async def transaction_time(connection: AnyConnection) -> datetime:
     return now
 
 
+async def count_due(connection: AnyConnection, tenants: Iterable[int]) -> dict[int, int]:
+    """How many schedules of each tenant are due in this transaction."""
+    rows = await connection.fetch(sql("schedules/count_due"), list(tenants))
+    return {row["tenant"]: row["due"] for row in rows}
+
+
 async def seconds_to_next(connection: AnyConnection) -> float | None:
     """Seconds until the next cursor is due, by the database's clock."""
     seconds = await connection.fetchval(sql("schedules/seconds_to_next"))

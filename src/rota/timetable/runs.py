@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from random import random
 
 import msgspec
 
@@ -20,7 +21,7 @@ from rota.admit.drafts import draft_batch
 from rota.admit.facts_cache import FactsCache
 from rota.admit.judge.facts import Facts
 from rota.admit.judge.graphs import graph_row, limit_arrays
-from rota.admit.limits import check_limits
+from rota.admit.limits import take_fitting
 from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.clock import EPOCH
 from rota.model.errors import Problem
@@ -102,7 +103,7 @@ class Runs:
             draft = _draft(one, *judges[key], artifacts, made)
             if draft is not None:
                 drafted.append(draft)
-        allowed = await self._within_limits(drafted, made)
+        allowed = await self._within_limits(connection, drafted, made)
         # 3. Take ids and apply the overlap policy.
         runs, replaced = await self._identify(allowed, current, made)
         # 4. Insert occurrences: only a new instant, or one skipped before, becomes tasks.
@@ -136,21 +137,28 @@ class Runs:
         named = {(one.schedule.tenant, digest) for one in wanted for digest in one.schedule.artifacts}
         return await lock_artifacts_of_many(connection, sorted(named)) if named else {}
 
-    async def _within_limits(self, runs: list[_Run], made: Made) -> list[_Run]:
-        """Applies the limits of the tenants' plans. If a limit is exceeded, all runs of the tenant are skipped."""
+    async def _within_limits(self, connection: AnyConnection, runs: list[_Run], made: Made) -> list[_Run]:
+        """Applies the limits of the tenants' plans: schedules take turns, and runs that do not fit are skipped."""
         tenants: dict[int, list[_Run]] = {}
         for run in runs:
             if run.caller.plan.tasks_per_hour is not None or run.caller.plan.waiting_tasks is not None:
                 tenants.setdefault(run.caller.tenant_id, []).append(run)
-        refused: set[int] = set()
+        due = await schedules.count_due(connection, tenants) if tenants else {}
+        refused: set[tuple[int, datetime]] = set()
         for tenant, own in tenants.items():
-            tasks = sum(len(run.drafts) for run in own)
-            try:
-                await check_limits(self._database, own[0].caller, tasks)
-            except Problem as refusal:
-                refused.add(tenant)
-                made.occurrences += [_skip(run.wanted, f"refused: {refusal.detail}") for run in own]
-        return [run for run in runs if run.caller.tenant_id not in refused]
+            ordered = in_turns([run.wanted for run in own])
+            sizes = {_instant(run.wanted): len(run.drafts) for run in own}
+            number = len({run.wanted.schedule.id for run in own})
+            fits, limit = await take_fitting(
+                self._database,
+                own[0].caller,
+                [sizes[_instant(one)] for one in ordered],
+                partial(share_of, own=number, due=due.get(tenant, 0), chance=random()),
+            )
+            skipped = [one for one, fit in zip(ordered, fits, strict=True) if not fit]
+            refused |= {_instant(one) for one in skipped}
+            made.occurrences += [_skip(one, f"refused: {limit}") for one in skipped]
+        return [run for run in runs if _instant(run.wanted) not in refused]
 
     async def _identify(
         self, runs: list[_Run], current: dict[int, list[int]], made: Made
@@ -229,6 +237,32 @@ class Runs:
             all_of_them.rows += admitted.rows
         for submission, admitted in together.values():
             self._admission.announce(submission, admitted)
+
+
+def in_turns(wanted: Sequence[Wanted]) -> list[Wanted]:
+    """The schedule whose last run was longest ago first; the second instants of all schedules after the first ones."""
+    rounds: dict[int, int] = {}
+    turns = []
+    for one in wanted:
+        schedule = one.schedule
+        turn = rounds[schedule.id] = rounds.get(schedule.id, 0) + 1
+        turns.append((turn, schedule.last_tasks[:1], schedule.id))
+    return [wanted[index] for index in sorted(range(len(wanted)), key=lambda index: turns[index])]
+
+
+def share_of(allowed: int, own: int, due: int, chance: float) -> int:
+    """The tasks that a batch of `own` schedules may take if `due` schedules of the tenant are due in all.
+
+    A later batch must get its part too. The remainder goes to a batch by chance, so that none is always last.
+    """
+    if own >= due:
+        return allowed
+    whole, part = divmod(allowed * own, due)
+    return whole + (chance * due < part)
+
+
+def _instant(wanted: Wanted) -> tuple[int, datetime]:
+    return wanted.schedule.id, wanted.instant
 
 
 def _draft(
