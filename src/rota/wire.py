@@ -92,10 +92,14 @@ class Stop(Frame, frozen=True):
 
 
 class Recall(Frame, frozen=True):
-    """Give back those attempts that have not started. The agent answers with `Recalled`."""
+    """Give back those attempts that have not started. The agent answers with `Recalled`.
+
+    With a `number` it answers also if all of them have started: what it did not give back runs or has ended.
+    """
 
     epoch: int
     attempts: list[tuple[int, int]]
+    number: int = 0
 
 
 class Caps(Frame, frozen=True):
@@ -191,7 +195,10 @@ class Results(Frame, frozen=True):
 
 
 class Recalled(Frame, frozen=True):
+    """Attempts that were given back. `number`: that of the last numbered `Recall`, which was carried out."""
+
     attempts: list[tuple[int, int]]
+    number: int = 0
 
 
 class Heartbeat(Frame, frozen=True):

@@ -20,6 +20,7 @@ INTERNAL = {
     ("POST", "/internal/pools/{pool}/load"),
     ("POST", "/internal/pools/{pool}/explain"),
     ("POST", "/internal/pools/{pool}/nodes/{node}/reload"),
+    ("POST", "/internal/pools/{pool}/recall"),
 }
 
 # What a token needs for each route. A route that is missing here fails a test: somebody must decide.

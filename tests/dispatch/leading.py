@@ -43,6 +43,7 @@ class Leading:
             database_identity="test",
             on_ended=ended.extend,
             on_other_pools=lambda _: None,
+            rules=fence.rules,
         )
         leading = Leading(rows, pool, FencedConnection(rows.database, fence), ended)
         pool.core.apply(NodeJoined(rows.node, Resources(cpu_milli=4000, memory_bytes=10**10), {}), 0)

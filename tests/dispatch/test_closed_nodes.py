@@ -69,6 +69,7 @@ async def test_a_drain_comes_before_a_full_disk_and_leaves_it_as_it_was(leading:
     beat(leading, session, Closed.FULL)
     await nodes.set_draining(rows.connection, rows.node, draining=True)
     await Watch(pool).read(rows.connection)
+    follow_drains(pool, await nodes.draining_nodes(rows.connection, pool.id))
     assert (known(leading), await shown(leading)) == (Closed.DRAINING, "draining")
     await nodes.set_draining(rows.connection, rows.node, draining=False)
     follow_drains(pool, await nodes.draining_nodes(rows.connection, pool.id))

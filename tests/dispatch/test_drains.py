@@ -6,6 +6,7 @@ from rota import wire
 from rota.decide.messages import Start
 from rota.dispatch.agent_connection import enter
 from rota.dispatch.cycle import _authorise_and_send
+from rota.dispatch.operator_rules import learn_rules
 from rota.dispatch.pool import Authorised
 from rota.dispatch.session import Session
 from rota.dispatch.watch import follow_drains
@@ -117,5 +118,6 @@ async def test_a_start_planned_before_a_drain_is_not_authorised_and_goes_elsewhe
     finally:
         await nodes.set_draining(rows.connection, rows.node, draining=False)
     follow_drains(pool, await nodes.draining_nodes(rows.connection, pool.id))
+    await learn_rules(pool, rows.connection)
     await _authorise_and_send(pool, leading.connection, [s for s in pool.core.plan(0, 10) if isinstance(s, Start)])
     assert list(pool.attempts) == [task]

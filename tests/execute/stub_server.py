@@ -53,6 +53,7 @@ class StubServer:
     results: list[wire.Result] = field(default_factory=list)
     frames_of_results: int = 0
     recalled: list[tuple[int, int]] = field(default_factory=list)
+    recall_numbers: list[int] = field(default_factory=list)  # of the numbered recalls that were carried out
     heartbeats: list[wire.Heartbeat] = field(default_factory=list)
     said: list[wire.ReportedProgress] = field(default_factory=list)
     chunks: list[wire.LogChunk] = field(default_factory=list)
@@ -209,8 +210,9 @@ class StubServer:
                 if self.settle:
                     keys = [(result.task, result.attempt) for result in results]
                     await connection.send(wire.encode(wire.Settled(attempts=keys)))
-            case wire.Recalled(attempts):
+            case wire.Recalled(attempts, number):
                 self.recalled += [(task, attempt) for task, attempt in attempts]
+                self.recall_numbers += [number] if number else []
             case wire.Heartbeat():
                 self.heartbeats.append(frame)
                 if self.acknowledge:

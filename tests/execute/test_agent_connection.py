@@ -172,6 +172,19 @@ async def test_no_more_is_granted_than_there_is_and_the_rest_can_be_recalled_or_
     assert server.recalled == [(2, 1), (4, 1)]
 
 
+async def test_a_numbered_recall_is_answered_after_everything_that_came_back_and_also_if_all_have_begun(
+    agent: StartAgent, server: StubServer
+) -> None:
+    async with agent():
+        await server.start(shell(1, "sleep 60"), command(2, "true"), grant=CAPACITY)
+        await server.send(wire.Recall(server.epoch, [(1, 1)], 7))
+        await server.until(lambda: server.recall_numbers == [7])
+        assert server.recalled == []
+        await server.send(wire.Recall(server.epoch, [(1, 1), (2, 1)], 8))
+        await server.until(lambda: server.recall_numbers == [7, 8])
+        assert server.recalled == [(2, 1)]
+
+
 async def test_a_smaller_run_is_not_blocked_by_one_that_does_not_fit_yet(agent: StartAgent, server: StubServer) -> None:
     async with agent():
         await server.start(shell(1, "sleep 60"))

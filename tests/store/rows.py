@@ -25,6 +25,7 @@ from rota.model.resources import Resources, Shape
 from rota.model.task import Kind, Lane, Scheduling, State, Upstream
 from rota.settle.settlement import Reported
 from rota.store import admission
+from rota.store.catalogue import rules_version
 from rota.store.database import Connection, Database
 from rota.store.leases import acquire_lease
 from rota.store.nodes import register_node
@@ -83,7 +84,7 @@ class Rows:
         holder = holder or uuid4()
         epoch = await acquire_lease(self.connection, pool, holder, seconds=600)
         assert epoch is not None
-        return Fence(pool, epoch, holder)
+        return Fence(pool, epoch, holder, await rules_version(self.connection, pool))
 
     async def task(self, *, after: tuple[int, ...] = (), connection: Connection | None = None, **other: Any) -> int:
         connection = connection or self.connection

@@ -1,7 +1,7 @@
 """Tokens: made once, shown once, stored as a hash. The `Authenticator` turns a request's token into a `Caller`.
 
 A token has the form `rota_<public id>_<secret>`. The public id finds the row, the secret is compared in constant time.
-Look-ups are cached, so a revoked token stops working on every node within `REMEMBER_SECONDS`.
+Look-ups are cached, so a revoked token or a changed plan holds on every node within `REMEMBER_SECONDS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rota.model.tenant import Caller
 from rota.store.database import Database
 from rota.store.tenants import find_token
 
-REMEMBER_SECONDS = 5.0
+REMEMBER_SECONDS = 1.5
 MOST_REMEMBERED = 10_000
 
 _TOKEN = re.compile(r"^rota_([a-z0-9]{12})_([A-Za-z0-9_-]{43})$", re.ASCII)
@@ -60,11 +60,16 @@ class Authenticator:
         remembered = self._remembered.get(digest := hashlib.sha256(text.encode(errors="replace")).digest())
         if remembered is not None and time.monotonic() < remembered[0]:
             return remembered[1]
+        known = self._remembered  # a new one if a change is made during the look-up
         caller = await self._look_up(text)
-        if len(self._remembered) >= MOST_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[digest] = (time.monotonic() + REMEMBER_SECONDS, caller)
+        if len(known) >= MOST_REMEMBERED:
+            known.clear()
+        known[digest] = (time.monotonic() + REMEMBER_SECONDS, caller)
         return caller
+
+    def forget(self) -> None:
+        """Tokens, tenants or plans were changed through this node: the next requests see them as they are."""
+        self._remembered = {}
 
     async def _look_up(self, text: str) -> Caller:
         match = _TOKEN.match(text.strip())

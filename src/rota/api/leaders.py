@@ -5,6 +5,8 @@ Without the answer of a leader, callers show its part as unknown, or read the da
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from typing import TypeVar
 
 import httpx
@@ -15,9 +17,12 @@ from rota.api.services import Services
 from rota.decide.explain import Explanation, Probe
 from rota.dispatch.frozen_attempts import frozen_by_node
 from rota.dispatch.pool_questions import PoolLoad
+from rota.dispatch.recalls import CONFIRM_SECONDS, recall_paused
 from rota.model.resources import Resources
+from rota.store.queue import count_running
 
 ASK_SECONDS = 1.0
+RECALL_SECONDS = 2.0  # how long to look for a leader that answers
 MOST_RUNNING = 10_000
 
 T = TypeVar("T")
@@ -109,11 +114,56 @@ async def tell_to_reload(services: Services, pool: int, node: int) -> ReloadAnsw
     return await _ask_leader(services, pool, f"/internal/pools/{pool}/nodes/{node}/reload", ReloadAnswer, b"")
 
 
-async def _ask_leader(services: Services, pool: int, path: str, kind: type[T], body: bytes) -> T | None:
+class RecallOrder(msgspec.Struct, frozen=True):
+    """Of this tenant, or on this node; of the whole pool if neither is named."""
+
+    tenant: int | None = None
+    node: int | None = None
+
+
+class RecallAnswer(msgspec.Struct, frozen=True):
+    may_still_start: int | None  # None: the lease is over
+
+
+async def take_back(services: Services, pools: Iterable[int], order: RecallOrder) -> int:
+    """After a pause: takes back what nodes have not begun. Returns how many attempts may begin all the same.
+
+    Leaders answer when their nodes have, or after a second. A leader that can't be asked is no reason to refuse the
+    pause, which holds already for everything that is not authorised: then every running task counts.
+    """
+    left = await asyncio.gather(*(_take_back_in(services, pool, order) for pool in pools))
+    return sum(left)
+
+
+async def _take_back_in(services: Services, pool: int, order: RecallOrder) -> int:
+    deadline = asyncio.get_running_loop().time() + RECALL_SECONDS
+    while True:
+        answer = await _ask_to_recall(services, pool, order)
+        if answer is not None and answer.may_still_start is not None:
+            return answer.may_still_start
+        if asyncio.get_running_loop().time() > deadline:
+            break
+        await asyncio.sleep(0.1)
+        await services.membership.refresh()  # perhaps another node leads now
+    async with services.database.engine() as connection:
+        return await count_running(connection, pool, tenant=order.tenant, node=order.node)
+
+
+async def _ask_to_recall(services: Services, pool: int, order: RecallOrder) -> RecallAnswer | None:
+    here = services.leadership.leader(pool)
+    if here is not None:
+        return RecallAnswer(await recall_paused(here.pool, tenant=order.tenant, node=order.node))
+    path, seconds = f"/internal/pools/{pool}/recall", CONFIRM_SECONDS + ASK_SECONDS
+    return await _ask_leader(services, pool, path, RecallAnswer, msgspec.json.encode(order), seconds)
+
+
+async def _ask_leader(
+    services: Services, pool: int, path: str, kind: type[T], body: bytes, seconds: float = ASK_SECONDS
+) -> T | None:
     leader = services.membership.leaders.get(pool)
     if leader is None or leader.holder == services.membership.holder:
         return None  # no leader, or this node is becoming the leader
-    return await _call(services, "POST", leader.url + path, kind, body)
+    return await _call(services, "POST", leader.url + path, kind, body, seconds)
 
 
 async def _ask(services: Services, path: str, kind: type[T]) -> tuple[list[T], bool]:
@@ -125,11 +175,13 @@ async def _ask(services: Services, path: str, kind: type[T]) -> tuple[list[T], b
     return [answer for answer in answers if answer is not None], None not in answers
 
 
-async def _call(services: Services, method: str, url: str, kind: type[T], body: bytes | None = None) -> T | None:
+async def _call(
+    services: Services, method: str, url: str, kind: type[T], body: bytes | None = None, seconds: float = ASK_SECONDS
+) -> T | None:
     """The answer of another server node; None if it is unreachable."""
     headers = {"authorization": f"Bearer {services.cluster.secret}", "content-type": "application/json"}
     try:
-        async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False, verify=tls.trusted()) as client:
+        async with httpx.AsyncClient(timeout=seconds, trust_env=False, verify=tls.trusted()) as client:
             answered = await client.request(method, url, headers=headers, content=body)
         answered.raise_for_status()
         return msgspec.json.decode(answered.content, type=kind)

@@ -91,6 +91,16 @@ def announce(leadership: Leadership, resumed: Resumed) -> None:
         leadership.timed(resumed.pool, resumed.task.tenant, max(0.0, resumed.wakes_in_seconds))
 
 
+async def tell_of_rules(found: Services) -> None:
+    """An operator changed what requests are judged or tasks are started by: act on it now, and let leaders do so.
+
+    Nodes that hear nothing of it notice at their next read, within two seconds.
+    """
+    found.authenticator.forget()
+    found.leadership.poll_soon(pool.id for pool in found.membership.pools.values())
+    await found.facts.reread()
+
+
 def services(request: Request) -> Services:
     found: Services = request.app.state.services
     return found

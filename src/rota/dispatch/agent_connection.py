@@ -15,6 +15,7 @@ from rota import wire
 from rota.decide.messages import NodeJoined
 from rota.dispatch.closed_nodes import follow_report, note_goodbye
 from rota.dispatch.pool import PoolState
+from rota.dispatch.recalls import recall_on_arrival
 from rota.dispatch.session import Channel, Session
 from rota.model.attempt import Outcome
 from rota.model.node import node_name_trouble
@@ -179,9 +180,10 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
             # Only a valid leader acknowledges: without an acknowledgement the agent must expect to be given up.
             if pool.lease.valid():
                 session.send(wire.Alive(pool.lease.epoch, sent))
-        case wire.Recalled(attempts):
+        case wire.Recalled(attempts, number):
             for task, attempt in attempts:
                 _give_back(pool, session, task, attempt, Outcome.RECALLED)
+            session.recalled = max(session.recalled, number)
         case wire.Inventory(present, unknown, frozen):
             if frozen:
                 pool.counters.thawed += len(frozen)
@@ -205,6 +207,7 @@ def _reconcile(
     strangers = [key for key in present if key[0] not in pool.attempts or pool.attempts[key[0]].attempt != key[1]]
     if strangers:
         session.send(wire.Stop(pool.lease.epoch, strangers, "cancel"))
+    recall_on_arrival(pool, session)
 
 
 def _give_back(pool: PoolState, session: Session, task: int, attempt: int, outcome: Outcome) -> None:

@@ -15,8 +15,10 @@ import structlog
 from rota.decide.messages import PlaceRefused, Preempt, Start, StartRefused
 from rota.dispatch.concurrency_keys import hold_cooled
 from rota.dispatch.fenced_connection import FencedConnection
+from rota.dispatch.operator_rules import follow_rules, learn_rules
 from rota.dispatch.parent_results import Inputs, inputs_of
 from rota.dispatch.pool import Authorised, PoolState
+from rota.dispatch.recalls import send_recalls
 from rota.dispatch.secrets import Resolved, refuse, resolve
 from rota.dispatch.spacing import Spacing
 from rota.dispatch.watch import follow_drains
@@ -43,9 +45,13 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
         await pool.wakes.cycle.wait()
         await spacing.wait(lambda: pool.wakes.freed)
         pool.wakes.cycle.clear()
+        send_recalls(pool)
         try:
             if pool.wakes.poll_due:
-                await pool.loader.poll(await connection.get(), pool.now_us())
+                reading = await connection.get()
+                await learn_rules(pool, reading)
+                follow_drains(pool, await nodes.draining_nodes(reading, pool.id))
+                await pool.loader.poll(reading, pool.now_us())
                 pool.wakes.poll_due = False
             if pool.loader.next_timer_at is not None and pool.loader.next_timer_at <= pool.clock():
                 await pool.loader.fill_due(await connection.get(), pool.now_us())
@@ -57,6 +63,7 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
             continue  # the slow poll wakes this loop again
         while pool.lease.valid():
             pool.wakes.freed = 0
+            send_recalls(pool)
             decisions = pool.core.plan(pool.now_us(), MOST_STARTS)
             starts = [decision for decision in decisions if isinstance(decision, Start)]
             for decision in decisions:
@@ -107,23 +114,31 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
 
 
 async def _take_back(pool: PoolState, connection: FencedConnection, refused: list[Start], busy: set[int]) -> None:
-    """Tasks without a place of their key, or whose node drains now, queue again; the core forgets the others as stale.
+    """Tasks that were not judged, or may not start at present, queue again; the core forgets the others as stale.
 
-    Drains are read only after a refusal: the start statement itself keeps tasks off draining nodes.
+    Rules are read only after a refusal: the start statement itself keeps pauses and drains.
     """
+    changed = False
     try:
-        draining = await nodes.draining_nodes(await connection.get(), pool.id)
-        follow_drains(pool, draining)
+        reading = await connection.get()
+        changed = await follow_rules(pool, reading)
+        follow_drains(pool, await nodes.draining_nodes(reading, pool.id))
     except CONNECTION_LOST as error:
-        log.warning("cycle.drains_unknown", pool=pool.name, error=repr(error))
-        connection.lost()
-        draining = {}  # the slow poll finds these tasks again
+        log.warning("cycle.rules_unknown", pool=pool.name, error=repr(error))
+        connection.lost()  # the slow poll finds these tasks again
     for start in refused:
-        if start.task.id in busy or start.node in draining:
+        if changed or start.task.id in busy or _is_held_back(pool, start):
             pool.core.apply(PlaceRefused(start.task), pool.now_us())
         else:
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
     pool.wakes.cycle.set()  # the resources of the refused starts are free for others at once
+
+
+def _is_held_back(pool: PoolState, start: Start) -> bool:
+    """Whether an operator's pause or drain, of which the leader has learned since it planned the start, forbids it."""
+    state, session = pool.core.state, pool.sessions.get(start.node)
+    paused = state.policy.paused or state.tenants[start.task.tenant].paused
+    return paused or (session is not None and session.draining)
 
 
 def _send(

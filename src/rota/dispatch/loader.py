@@ -8,7 +8,7 @@ that begin at a cursor skip the dead entries at the head of the index.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -157,10 +157,10 @@ class Loader:
         await self.fill(connection, now_us)
         await self.fill_due(connection, now_us)
 
-    async def _learn_tenants(self, connection: AnyConnection, now_us: int) -> list[Reach]:
+    async def _learn_tenants(self, connection: AnyConnection, now_us: int, also: Sequence[int] = ()) -> list[Reach]:
         """Reads weights and limits of tenants with live tasks. The core must know them before a tenant's first task."""
         reaches = []
-        for tenant in await queue.active_tenants(connection, self._pool):
+        for tenant in await queue.active_tenants(connection, self._pool, also):
             self._core.apply(
                 TenantKnown(
                     tenant.id,
@@ -177,6 +177,10 @@ class Loader:
             reaches.append(self._reach(tenant.id))
             reaches[-1].known = True
         return reaches
+
+    async def learn_all_tenants(self, connection: AnyConnection, now_us: int) -> None:
+        """After a change of the rules: also tenants that have no task now, whose next one may come at any moment."""
+        await self._learn_tenants(connection, now_us, also=list(self._reaches))
 
     async def learn_shapes(self, connection: AnyConnection, shapes: Iterable[int], now_us: int) -> None:
         unknown = sorted(set(shapes) - self._core.state.shapes.keys())

@@ -1,5 +1,7 @@
-"""Operators' rules for lanes and the pool, tenants' shares, and run times: read when a term begins, rules again with
-every slow poll; shares and run times are saved for the next leader.
+"""Operators' rules for lanes, pool and tenants, tenants' shares, and run times: read when a term begins, rules again
+with every slow poll; shares and run times are saved for the next leader.
+
+Only the cycle reads rules, so what the core knows is never older than the version that its starts name.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from dataclasses import replace
 
 from rota.decide.messages import LaneKnown, PolicyKnown, SharesKnown
 from rota.dispatch.pool import PoolState
+from rota.dispatch.recalls import request_recall
 from rota.store import catalogue, run_times, shares
 from rota.store.database import AnyConnection
 
@@ -16,8 +19,17 @@ LONGEST_TYPICAL_US = 120_000_000
 MOST_SAVED = 1_000  # run times in one round; the rest in the next
 
 
+async def follow_rules(pool: PoolState, connection: AnyConnection) -> bool:
+    """Applies the rules if they have changed since they were last read; whether they had."""
+    if await catalogue.rules_version(connection, pool.id) == pool.rules:
+        return False
+    await learn_rules(pool, connection)
+    return True
+
+
 async def learn_rules(pool: PoolState, connection: AnyConnection) -> None:
     """Applies changed rules; called with every slow poll."""
+    version = await catalogue.rules_version(connection, pool.id)
     for lane in await catalogue.read_lanes(connection):
         if pool.core.state.lanes.get(lane.number) != (lane.level, lane.gated):
             pool.core.apply(LaneKnown(lane.number, lane.level, lane.gated), pool.now_us())
@@ -34,6 +46,19 @@ async def learn_rules(pool: PoolState, connection: AnyConnection) -> None:
     )
     if policy != current:
         pool.core.apply(PolicyKnown(policy), pool.now_us())
+    if version != pool.rules:
+        await pool.loader.learn_all_tenants(connection, pool.now_us())
+        _recall_paused(pool)
+    pool.rules = version  # last: a start under the new version follows the new rules
+
+
+def _recall_paused(pool: PoolState) -> None:
+    state = pool.core.state
+    if state.policy.paused:
+        request_recall(pool)
+    else:
+        for number in sorted(number for number, tenant in state.tenants.items() if tenant.paused):
+            request_recall(pool, tenant=number)
 
 
 async def restore_shares(pool: PoolState, connection: AnyConnection) -> None:

@@ -31,6 +31,9 @@ from rota.wire import Failure, Result
 MOST_RESULTS = 2_000  # settled in one transaction
 
 
+Key = tuple[int, int]  # task, attempt
+
+
 class Authorised(msgspec.Struct, gc=False):
     """An attempt that is running according to the database, until its settlement commits."""
 
@@ -63,6 +66,19 @@ class Wakes:
     def poll_soon(self) -> None:
         self.poll_hinted = True
         self.poll.set()
+
+
+@dataclass(slots=True, eq=False)
+class RecallRequest:
+    """What to take back from nodes if it has not begun: of one tenant, on one node, or of the whole pool."""
+
+    tenant: int | None = None
+    node: int | None = None
+    number: int = 0  # of the recall that was sent for it; 0: none yet
+    asked: list[tuple[Session | None, list[Key]]] = field(default_factory=list)  # None: the node is not connected
+
+    def affects(self, tenant: int, node: int) -> bool:
+        return self.tenant in (None, tenant) and self.node in (None, node)
 
 
 @dataclass(slots=True)
@@ -114,6 +130,9 @@ class PoolState:
     attempts: dict[int, Authorised] = field(default_factory=dict)
     heard_at: dict[int, float] = field(default_factory=dict)  # node → monotonic
     clock_offset_us: int = 0  # database clock minus our monotonic one
+    rules: int = -1  # the version of the operators' rules that the core was told
+    recall_requests: list[RecallRequest] = field(default_factory=list)  # the cycle sends them
+    recalls_sent: int = 0
     # Parts of the loops.
     wakes: Wakes = field(default_factory=Wakes)
     unsettled: Unsettled = field(default_factory=Unsettled)
@@ -125,7 +144,7 @@ class PoolState:
 
     @property
     def fence(self) -> Fence:
-        return Fence(self.id, self.lease.epoch, self.lease.holder)
+        return Fence(self.id, self.lease.epoch, self.lease.holder, self.rules)
 
     def now_us(self) -> int:
         """The database's time, estimated without a query. Used for order and estimates, never for safety."""
@@ -147,6 +166,10 @@ class PoolState:
             self.wakes.cycle.set()
         self.unsettled.reports.append(Reported(result, boot, self.now_us() - held_us, heard_us))
         self.wakes.settle.set()
+
+    def is_unreported(self, key: Key) -> bool:
+        attempt = self.attempts.get(key[0])
+        return attempt is not None and attempt.attempt == key[1] and not attempt.reported
 
     def give_up(self, attempt: Authorised, outcome: Outcome, message: str) -> None:
         """Reports an attempt on behalf of a node that can't."""

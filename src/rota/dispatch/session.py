@@ -43,6 +43,7 @@ class Session:
         self.draining = False  # an operator drains the node, and the agent was told
         self.reported_closed: Closed | None = None  # why the agent itself takes no new work
         self.frozen = 0  # attempts that stand still, as its last heartbeat says
+        self.recalled = 0  # the last numbered recall that the agent has carried out
         self.heard_at = clock()
         self._channel = channel
         self._runs: list[wire.Run] = []
@@ -71,6 +72,7 @@ class Session:
         self.wake.set()
 
     def send(self, frame: wire.Frame) -> None:
+        self._gather_runs()
         self._frames.append(frame)
         if len(self._frames) > MOST_QUEUED_FRAMES:
             self.close(1013, "the agent reads too slowly")
@@ -99,24 +101,30 @@ class Session:
             self.closed.set()
 
     def take(self) -> list[bytes]:
-        """All queued frames. Order matters: frames like Registered and Stop go before new starts."""
+        """All queued frames, in order: a stop or a recall never overtakes the start that it is about."""
+        self._gather_runs()
         frames, self._frames = self._frames, []
-        runs, self._runs = self._runs, []
         settled, self._settled = self._settled, []
-        data = [wire.encode(frame) for frame in frames]
+        data: list[bytes] = []
+        for frame in frames:
+            data += _start_frames(frame) if isinstance(frame, wire.Start) else [wire.encode(frame)]
         if settled:
             data.append(wire.encode(wire.Settled(settled)))
-        for begin in range(0, len(runs), RUNS_A_FRAME):
-            data += self._start_frames(runs[begin : begin + RUNS_A_FRAME])
-        if runs:
-            self._shapes = {}
         return data
 
-    def _start_frames(self, runs: list[wire.Run]) -> list[bytes]:
-        """One frame, or several if large specs or secrets make it larger than an agent accepts."""
-        shapes = {run.shape: self._shapes[run.shape] for run in runs}
-        data = wire.encode(wire.Start(self.epoch, shapes, runs))
-        if len(data) <= wire.MAX_FRAME_BYTES or len(runs) == 1:
-            return [data]
-        half = len(runs) // 2
-        return self._start_frames(runs[:half]) + self._start_frames(runs[half:])
+    def _gather_runs(self) -> None:
+        for begin in range(0, len(self._runs), RUNS_A_FRAME):
+            runs = self._runs[begin : begin + RUNS_A_FRAME]
+            self._frames.append(wire.Start(self.epoch, {run.shape: self._shapes[run.shape] for run in runs}, runs))
+        if self._runs:
+            self._runs, self._shapes = [], {}
+
+
+def _start_frames(start: wire.Start) -> list[bytes]:
+    """One frame, or several if large specs or secrets make it larger than an agent accepts."""
+    data = wire.encode(start)
+    if len(data) <= wire.MAX_FRAME_BYTES or len(start.runs) == 1:
+        return [data]
+    half = len(start.runs) // 2
+    parts = (start.runs[:half], start.runs[half:])
+    return [frame for runs in parts for frame in _start_frames(wire.Start(start.epoch, start.shapes, runs))]

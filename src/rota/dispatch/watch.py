@@ -15,7 +15,7 @@ from rota import wire
 from rota.decide.messages import CapChanged
 from rota.dispatch.closed_nodes import save_reports, tell_core
 from rota.dispatch.concurrency_keys import follow_keys
-from rota.dispatch.operator_rules import learn_rules, save_run_times, save_shares
+from rota.dispatch.operator_rules import save_run_times, save_shares
 from rota.dispatch.pool import Authorised, PoolState
 from rota.model.attempt import Outcome
 from rota.model.clock import to_us
@@ -58,9 +58,7 @@ class Watch:
         for task, attempt, for_good in await queue.load_stopping(reads, pool.id):
             stop_attempt(pool, task, attempt, "cancel" if for_good else "pause")
         await follow_caps(pool, reads)
-        await learn_rules(pool, reads)
         await follow_keys(pool, reads)
-        follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
         dependents = await queue.dependents_to_release(
             reads, pool.id, after=self._released_after, limit=DEPENDENTS_A_POLL
         )

@@ -228,7 +228,7 @@ class ControlConnection:
             case wire.Stop():
                 bench.stop(frame.attempts, frame.reason)
             case wire.Recall():
-                bench.recall(frame.attempts)
+                bench.recall(frame.attempts, frame.number)
             case wire.Caps():
                 bench.recap(frame.caps)
             case wire.Drain(is_over=True):

@@ -94,6 +94,12 @@ async def read_pools(connection: AnyConnection) -> list[PoolRule]:
     return [_pool(row) for row in await connection.fetch(sql("catalogue/read_pools"))]
 
 
+async def rules_version(connection: AnyConnection, pool: int) -> int:
+    """The version of the rules that the pool's leader decides by. Read before the rules, they are at least as new."""
+    version: int | None = await connection.fetchval(sql("catalogue/rules_version"), pool)
+    return -1 if version is None else version
+
+
 def _pool(row: asyncpg.Record) -> PoolRule:
     *columns, isolations = row
     return replace(PoolRule(*columns), isolations=tuple(isolations))

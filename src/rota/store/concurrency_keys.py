@@ -51,7 +51,7 @@ async def start_with_places(
         starts = [request.start for request in requests if request.start.task in taken]
         started = await start_attempts(connection, fence, starts) if starts else []
         unused = sorted(taken - {row.task for row in started})
-        if unused:  # the task was edited meanwhile, or the fence refused
+        if unused:  # the task was edited meanwhile, or the fence or the rules refused
             await give_back(connection, fence.pool, unused)
     return started, {request.start.task for request in requests} - taken
 

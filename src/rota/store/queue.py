@@ -27,6 +27,7 @@ class Fence:
     pool: int
     epoch: int
     holder: UUID
+    rules: int = -1  # the version of the operators' rules that its starts were planned by
 
 
 class StartRequest(msgspec.Struct, frozen=True, gc=False):
@@ -72,13 +73,17 @@ def ready_task(row: asyncpg.Record) -> ReadyTask:
 
 
 async def start_attempts(connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]) -> list[Started]:
-    """Authorises the starts whose task is unchanged, and returns only these. Durable on return."""
+    """Authorises the starts whose task is unchanged, and returns only these. Durable on return.
+
+    None is authorised of what is paused or drained, and none at all if the operators' rules have changed.
+    """
     rows = await connection.fetch(
         sql("queue/start_attempts"),
         fence.pool,
         fence.epoch,
         fence.holder,
         *columns(requests, "task", "version", "node", "boot", "grace_ms"),
+        fence.rules,
     )
     return [_started(row) for row in rows]
 
@@ -148,8 +153,13 @@ class ActiveTenant:
     longest_cap_seconds: int
 
 
-async def active_tenants(connection: AnyConnection, pool: int) -> list[ActiveTenant]:
-    return [ActiveTenant(*row) for row in await connection.fetch(sql("queue/active_tenants"), pool)]
+async def active_tenants(connection: AnyConnection, pool: int, also: Sequence[int] = ()) -> list[ActiveTenant]:
+    """Tenants with live tasks in the pool, and the tenants `also`."""
+    return [ActiveTenant(*row) for row in await connection.fetch(sql("queue/active_tenants"), pool, also)]
+
+
+async def count_running(connection: AnyConnection, pool: int, *, tenant: int | None, node: int | None) -> int:
+    return int(await connection.fetchval(sql("queue/count_running"), pool, tenant, node))
 
 
 async def load_running(connection: AnyConnection, pool: int) -> list[AuthorisedAttempt]:

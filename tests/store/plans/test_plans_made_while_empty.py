@@ -23,7 +23,7 @@ TASKS = """
 QUEUE = """
     insert into queue (id, state, start_by, pool, tenant, lane, urgency, cap_ms, shape, work, attempts)
     select i, 3, now(), 1, 1, 1, 0, 1000, 1, 1, 1 from generate_series($1::bigint, $2::bigint) i"""
-START = "(smallint, bigint, uuid, bigint[], integer[], integer[], bigint[], integer[])"
+START = "(smallint, bigint, uuid, bigint[], integer[], integer[], bigint[], integer[], bigint)"
 SETTLE = """(smallint, bigint, uuid, bigint[], smallint[], bigint[], bigint[], bigint[], json[], integer[], bigint[],
     bigint[], bigint[], bigint[])"""
 LOAD = "(smallint, integer[], smallint[], integer[], timestamptz[], bigint[], bigint[], integer[])"
@@ -44,7 +44,7 @@ async def test_statements_planned_on_an_empty_queue_never_walk_a_full_one(databa
         await connection.execute(f"vacuum analyze {table}")
 
     def start(ids: str, count: int) -> str:
-        return f"st(1::smallint, 5, '{holder}', {ids}, {array(0, count)}, {array(1, count)}, {array(7, count)}, {array(1, count)})"
+        return f"st(1::smallint, 5, '{holder}', {ids}, {array(0, count)}, {array(1, count)}, {array(7, count)}, {array(1, count)}, 0)"
 
     def settle(ids: str, count: int) -> str:
         zeros = array(0, count)

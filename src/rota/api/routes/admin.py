@@ -16,10 +16,12 @@ from rota.admit.limits import check_number
 from rota.api.answers import answer, filled, plan_of
 from rota.api.audited import audit, pause_named
 from rota.api.described import described
+from rota.api.leaders import RecallOrder, take_back
 from rota.api.requests import digits, existing, given, read_json
-from rota.api.services import authorise, read_all
+from rota.api.services import authorise, read_all, tell_of_rules
 from rota.model.answers.cluster import (
     NewToken,
+    PausedTenant,
     PlanDocument,
     PlanList,
     TenantDocument,
@@ -127,26 +129,31 @@ async def change_tenant(request: Request, name: str) -> Response:
         await _check_plan(connection, changed.plan, FaultList())
         await tenants.save_tenant(connection, name, plan=changed.plan, trusted=changed.trusted)
         await audit(connection, caller, "tenant.set", name)
+    await tell_of_rules(services)
     return answer(filled(TenantDocument, changed))
 
 
 @router.post("/tenants/{name}/pause")
-@described(TenantDocument)
+@described(PausedTenant)
 async def pause_tenant(request: Request, name: str) -> Response:
-    """Starts no more tasks of the tenant, in any pool. Running tasks go on; new ones are accepted, and wait."""
-    return await _pause(request, name, paused=True)
+    """Starts no more tasks of the tenant, in any pool. Running tasks go on; new ones are accepted, and wait.
+
+    What nodes have received and not begun is taken back before the answer. `may_still_start` counts the tasks of nodes
+    that did not confirm it within a second.
+    """
+    services, tenant = await pause_named(request, Scope.ADMIN, "tenant", name, tenants.pause_tenant, True)
+    await tell_of_rules(services)
+    pools = [pool.id for pool in services.membership.pools.values()]
+    left = await take_back(services, pools, RecallOrder(tenant=tenant.id))
+    return answer(filled(PausedTenant, tenant, may_still_start=left))
 
 
 @router.post("/tenants/{name}/resume")
 @described(TenantDocument)
 async def resume_tenant(request: Request, name: str) -> Response:
     """Starts tasks of the tenant again."""
-    return await _pause(request, name, paused=False)
-
-
-async def _pause(request: Request, name: str, *, paused: bool) -> Response:
-    services, tenant = await pause_named(request, Scope.ADMIN, "tenant", name, tenants.pause_tenant, paused)
-    services.leadership.poll_soon(pool.id for pool in services.membership.pools.values())
+    services, tenant = await pause_named(request, Scope.ADMIN, "tenant", name, tenants.pause_tenant, False)
+    await tell_of_rules(services)
     return answer(filled(TenantDocument, tenant))
 
 
@@ -251,6 +258,7 @@ async def revoke_token(request: Request, number: str) -> Response:
         if wanted >= 2**31 or not await tenants.revoke_token(connection, wanted):
             raise not_found("token")
         await audit(connection, caller, "token.revoke", number)
+    await tell_of_rules(services)
     return Response(status_code=204)
 
 
@@ -272,7 +280,7 @@ async def get_plan(request: Request, name: str) -> Response:
 @router.patch("/plans/{name}")
 @described(PlanDocument, body=PlanChange)
 async def change_plan(request: Request, name: str) -> Response:
-    """Changes a plan, for all its tenants, within seconds."""
+    """Changes a plan, for all its tenants, on all server nodes within two seconds."""
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, PlanChange)
     async with services.database.engine() as connection:
@@ -280,6 +288,7 @@ async def change_plan(request: Request, name: str) -> Response:
         plan = _changed(_named(await tenants.read_plans(connection), name), change, tiers)
         await tenants.save_plan(connection, plan)
         await audit(connection, caller, "plan.set", name)
+    await tell_of_rules(services)
     return answer(plan_of(plan))
 
 

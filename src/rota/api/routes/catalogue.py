@@ -19,7 +19,7 @@ from rota.api.answers import answer, filled
 from rota.api.audited import audit
 from rota.api.described import described
 from rota.api.requests import existing, given, read_json
-from rota.api.services import authorise, read_all
+from rota.api.services import authorise, read_all, tell_of_rules
 from rota.model.answers.catalogue import CategoryDocument, CategoryList, LaneDocument, LaneList, TierDocument, TierList
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Fault, FaultList, conflict, invalid, not_found
@@ -95,6 +95,7 @@ async def set_tier(request: Request, name: str) -> Response:
         tier = _changed_tier(name, known, change)
         await catalogue.save_tier(connection, tier)
         await audit(connection, caller, "tier.set", name)
+    await tell_of_rules(services)
     return answer(tier_of(tier), 201 if known is None else 200)
 
 
@@ -132,6 +133,7 @@ async def remove_tier(request: Request, name: str) -> Response:
         if plans:
             raise conflict("tier-in-use", f"tier {name} is allowed by {', '.join(plans)}; take it out of there first")
         await audit(connection, caller, "tier.remove", name)
+    await tell_of_rules(services)
     return Response(status_code=204)
 
 
@@ -163,6 +165,7 @@ async def set_category(request: Request, name: str) -> Response:
         category = _changed_category(known or Category(name), change, lanes)
         await catalogue.save_category(connection, category)
         await audit(connection, caller, "category.set", name)
+    await tell_of_rules(services)
     return answer(category_of(category), 201 if known is None else 200)
 
 
@@ -194,6 +197,7 @@ async def remove_category(request: Request, name: str) -> Response:
         if not await catalogue.remove_category(connection, name):
             raise not_found("category")
         await audit(connection, caller, "category.remove", name)
+    await tell_of_rules(services)
     return Response(status_code=204)
 
 
@@ -238,6 +242,7 @@ async def add_lane(request: Request) -> Response:
             detail = f"number {number} is {taken.name}'s" if taken else f"there is a lane {body.name} already"
             raise conflict("lane-exists", detail)
         await audit(connection, caller, "lane.add", lane.name)
+    await tell_of_rules(services)
     return answer(filled(LaneDocument, lane), 201)
 
 
@@ -252,6 +257,7 @@ async def change_lane(request: Request, name: str) -> Response:
         lane = _changed_lane(existing(known, "lane"), change)
         await catalogue.save_lane(connection, lane)
         await audit(connection, caller, "lane.set", name)
+    await tell_of_rules(services)
     return answer(filled(LaneDocument, lane))
 
 

@@ -11,10 +11,10 @@ from rota.admit.limits import allowance_of, backlog_seconds
 from rota.api.answers import answer, filled, node_of, plan_of
 from rota.api.audited import audit
 from rota.api.described import TRUTH, Parameter, described, read_query
-from rota.api.leaders import all_loads, tell_to_reload
+from rota.api.leaders import RecallOrder, all_loads, take_back, tell_to_reload
 from rota.api.requests import SMALL_BODY, read_body, truth_of
-from rota.api.services import Services, authorise
-from rota.model.answers.cluster import Me, NodeDocument, NodeList, ServerDocument, ServerList, Usage
+from rota.api.services import Services, authorise, tell_of_rules
+from rota.model.answers.cluster import DrainedNode, Me, NodeDocument, NodeList, ServerDocument, ServerList, Usage
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
 from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
@@ -88,11 +88,12 @@ async def get_node(request: Request, node: str) -> Response:
 
 
 @router.post("/nodes/{node}/drain")
-@described(NodeDocument, body=DrainRequest)
+@described(DrainedNode, body=DrainRequest)
 async def drain_node(request: Request, node: str) -> Response:
     """The node takes no new tasks, also after a restart. Waiting attempts are given back; running tasks may finish.
 
     Tasks that still run at the `deadline` are asked to save and stop, and run elsewhere; that uses up no attempt.
+    `may_still_start` is 0 unless the node did not confirm within a second that it gave back what it had not begun.
     """
     return await _set_draining(request, node, draining=True)
 
@@ -147,14 +148,14 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
         await nodes.set_draining(connection, found["id"], draining=draining, deadline_seconds=deadline_seconds)
         action = "node.drain" if draining else "node.undrain"
         await audit(connection, caller, action, f"{found['pool']}/{found['name']}")
-    # No leader starts a task on this node from now on. Its leader gives waiting attempts back when it is told, or else
-    # at its next poll, within a second.
+    await tell_of_rules(services)
+    left = 0
     pool = services.membership.pools.get(found["pool"])
-    if pool is not None:
-        services.leadership.poll_soon([pool.id])
+    if draining and pool is not None:
+        left = await take_back(services, [pool.id], RecallOrder(node=found["id"]))
     row = await _node(services, str(found["id"]))
-    loads = await all_loads(services)
-    return answer(node_of(row, loads.get(row["id"])))
+    document = node_of(row, (await all_loads(services)).get(row["id"]))
+    return answer(filled(DrainedNode, document, may_still_start=left) if draining else document)
 
 
 def _deadline_seconds(body: DrainRequest) -> float | None:

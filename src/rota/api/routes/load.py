@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import amounts_of, answer, filled
 from rota.api.described import described, read_query
-from rota.api.leaders import ReloadAnswer, pool_load
+from rota.api.leaders import RecallAnswer, RecallOrder, ReloadAnswer, pool_load
 from rota.api.requests import existing, read_body
 from rota.api.routes.health import from_a_server
 from rota.api.services import Services, authorise
@@ -19,6 +19,7 @@ from rota.decide.demand import Demand
 from rota.decide.demand import ResourceLoad as ResourceDemand
 from rota.decide.explain import Probe
 from rota.dispatch.pool_questions import Insight, PoolLoad
+from rota.dispatch.recalls import recall_paused
 from rota.model.answers.fields import only
 from rota.model.answers.waiting import (
     DemandDocument,
@@ -194,6 +195,16 @@ async def reload(request: Request, pool: int, node: int) -> Response:
     if leader is None:
         raise unavailable("this node does not lead the pool")
     return answer(ReloadAnswer(leader.reload(node)))
+
+
+@internal.post("/pools/{pool}/recall")
+async def recall(request: Request, pool: int) -> Response:
+    """Of what is paused: what nodes have not begun comes back."""
+    leader = from_a_server(request).leadership.leader(pool)
+    if leader is None:
+        raise unavailable("this node does not lead the pool")
+    order = msgspec.json.decode(await read_body(request, limit=_LIMIT), type=RecallOrder)
+    return answer(RecallAnswer(await recall_paused(leader.pool, tenant=order.tenant, node=order.node)))
 
 
 def _insight(services: Services, pool: int) -> Insight:

@@ -11,10 +11,11 @@ from msgspec import UNSET, UnsetType
 from rota.api.answers import answer, filled
 from rota.api.audited import audit, pause_named
 from rota.api.described import described
+from rota.api.leaders import RecallOrder, take_back
 from rota.api.requests import existing, given, read_json
 from rota.api.routes.catalogue import check_name
-from rota.api.services import authorise, read_all
-from rota.model.answers.catalogue import PoolDocument, PoolList
+from rota.api.services import authorise, read_all, tell_of_rules
+from rota.model.answers.catalogue import PausedPool, PoolDocument, PoolList
 from rota.model.catalogue import PoolRule
 from rota.model.errors import FaultList, conflict
 from rota.model.isolation import ISOLATIONS
@@ -67,6 +68,7 @@ async def add_pool(request: Request) -> Response:
         if made is None:
             raise conflict("pool-exists", f"there is a pool {body.name} already")
         await audit(connection, caller, "pool.add", made.name)
+    await tell_of_rules(services)
     return answer(filled(PoolDocument, made), 201)
 
 
@@ -80,26 +82,30 @@ async def change_pool(request: Request, name: str) -> Response:
         pool = _changed(_named(await catalogue.read_pools(connection), name), change, FaultList())
         await catalogue.save_pool(connection, pool)
         await audit(connection, caller, "pool.set", name)
+    await tell_of_rules(services)
     return answer(filled(PoolDocument, pool))
 
 
 @router.post("/{name}/pause")
-@described(PoolDocument)
+@described(PausedPool)
 async def pause_pool(request: Request, name: str) -> Response:
-    """Starts no more tasks in the pool. Running tasks go on; new ones are accepted, and wait."""
-    return await _pause(request, name, paused=True)
+    """Starts no more tasks in the pool. Running tasks go on; new ones are accepted, and wait.
+
+    What nodes have received and not begun is taken back before the answer. `may_still_start` counts the tasks of nodes
+    that did not confirm it within a second.
+    """
+    services, pool = await pause_named(request, Scope.OPERATE, "pool", name, catalogue.pause_pool, True)
+    await tell_of_rules(services)
+    left = await take_back(services, [pool.id], RecallOrder())
+    return answer(filled(PausedPool, pool, may_still_start=left))
 
 
 @router.post("/{name}/resume")
 @described(PoolDocument)
 async def resume_pool(request: Request, name: str) -> Response:
     """Starts tasks in the pool again."""
-    return await _pause(request, name, paused=False)
-
-
-async def _pause(request: Request, name: str, *, paused: bool) -> Response:
-    services, pool = await pause_named(request, Scope.OPERATE, "pool", name, catalogue.pause_pool, paused)
-    services.leadership.poll_soon([pool.id])
+    services, pool = await pause_named(request, Scope.OPERATE, "pool", name, catalogue.pause_pool, False)
+    await tell_of_rules(services)
     return answer(filled(PoolDocument, pool))
 
 

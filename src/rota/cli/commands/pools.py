@@ -10,7 +10,7 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.shell.shared_options import takes
-from rota.cli.tables import catalogue_tables
+from rota.cli.tables import catalogue_tables, cluster_tables
 from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import catalogue_calls
 
@@ -81,7 +81,7 @@ def set_pool(name: _Pool, rules: dict[str, object], output_format: Output = Form
 
 def pause_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
     """Pause a pool: no task starts until it is resumed. Running tasks continue."""
-    show(catalogue_calls.pause_pool(name), output_format, lambda one: f"pool {one.name} is paused")
+    show(catalogue_calls.pause_pool(name), output_format, lambda one: cluster_tables.paused("pool", one))
 
 
 def resume_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:

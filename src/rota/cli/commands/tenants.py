@@ -57,7 +57,7 @@ def change(
 def pause(name: _Name, output_format: Output = Format.TABLE) -> None:
     """Pause a tenant: none of its tasks starts, in any pool, until it is resumed. Running tasks continue."""
     call = cluster_calls.pause_tenant(checks.word("NAME", name))
-    show(call, output_format, lambda answer: f"tenant {answer.name} is paused")
+    show(call, output_format, lambda answer: cluster_tables.paused("tenant", answer))
 
 
 def resume(name: _Name, output_format: Output = Format.TABLE) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rota.cli.tables.render import NOTHING, ago, exact, facts, labels, limit, number, size, span, table
 from rota.model.answers import cluster as documents
+from rota.model.answers.catalogue import PausedPool
 
 _NUMBERS = ("schedules", "webhooks", "tokens", "secrets", "graphs")  # fields of a plan and of its usage
 _AWAY = ("left", "lost")  # states of a node without a worker
@@ -102,11 +103,23 @@ def node(one: documents.NodeDocument) -> str:
     return facts(pairs)
 
 
-def drained(one: documents.NodeDocument) -> str:
+def drained(one: documents.DrainedNode) -> str:
     if one.running == 0:
         return f"node {one.name} takes nothing new; nothing runs there"
     until = f" until {exact(one.drain_by)}" if one.drain_by else ""
-    return f"node {one.name} takes nothing new; what runs there may finish{until} (rota node show {one.name})"
+    text = f"node {one.name} takes nothing new; what runs there may finish{until} (rota node show {one.name})"
+    return text + _unconfirmed(one.may_still_start)
+
+
+def paused(what: str, one: documents.PausedTenant | PausedPool) -> str:
+    return f"{what} {one.name} is paused" + _unconfirmed(one.may_still_start)
+
+
+def _unconfirmed(tasks: int) -> str:
+    """Tasks that nodes had received before a pause, and did not give back in time."""
+    if not tasks:
+        return ""
+    return f"; up to {tasks} that nodes got before may still start: these nodes do not answer"
 
 
 def _of(draw: Callable[[Any], str], one: documents.NodeDocument, field: str) -> str:

@@ -51,8 +51,8 @@ def pools() -> Call[documents.PoolList]:
     return get("/v1/pools", documents.PoolList)
 
 
-def pause_pool(name: str) -> Call[documents.PoolDocument]:
-    return post(f"/v1/pools/{segment(name)}/pause", documents.PoolDocument, repeatable=True)
+def pause_pool(name: str) -> Call[documents.PausedPool]:
+    return post(f"/v1/pools/{segment(name)}/pause", documents.PausedPool, repeatable=True)
 
 
 def resume_pool(name: str) -> Call[documents.PoolDocument]:

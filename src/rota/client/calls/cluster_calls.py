@@ -22,10 +22,10 @@ def node(name: str) -> Call[documents.NodeDocument]:
     return get(f"/v1/nodes/{segment(name)}", documents.NodeDocument)
 
 
-def drain(name: str, *, deadline: str | None = None) -> Call[documents.NodeDocument]:
+def drain(name: str, *, deadline: str | None = None) -> Call[documents.DrainedNode]:
     """`deadline`: how long its tasks may still run, such as `10m`; None: until they end."""
     body = None if deadline is None else {"deadline": deadline}
-    return post(f"/v1/nodes/{segment(name)}/drain", documents.NodeDocument, body, repeatable=True)
+    return post(f"/v1/nodes/{segment(name)}/drain", documents.DrainedNode, body, repeatable=True)
 
 
 def undrain(name: str) -> Call[documents.NodeDocument]:
@@ -57,8 +57,8 @@ def change_tenant(name: str, changes: Mapping[str, object]) -> Call[documents.Te
     return patch(f"/v1/tenants/{name}", documents.TenantDocument, changes)
 
 
-def pause_tenant(name: str) -> Call[documents.TenantDocument]:
-    return post(f"/v1/tenants/{name}/pause", documents.TenantDocument, repeatable=True)
+def pause_tenant(name: str) -> Call[documents.PausedTenant]:
+    return post(f"/v1/tenants/{name}/pause", documents.PausedTenant, repeatable=True)
 
 
 def resume_tenant(name: str) -> Call[documents.TenantDocument]:

@@ -25,6 +25,7 @@ class Outbox:
         self.settled_all.set()
         self._unsent: list[wire.Result] = []
         self._recalled: list[Key] = []
+        self._recall_number = 0  # of a recall that the server waits for; 0: none
         self._heartbeat_due = False
 
     def add(self, result: wire.Result) -> None:
@@ -37,6 +38,11 @@ class Outbox:
         if keys:
             self._recalled += keys
             self.wake.set()
+
+    def confirm_recall(self, number: int) -> None:
+        """The recall with this number was carried out, with everything given back before."""
+        self._recall_number = number
+        self.wake.set()
 
     def beat(self) -> None:
         self._heartbeat_due = True
@@ -57,6 +63,7 @@ class Outbox:
         """A new connection: every unsettled result is sent again. Runs given back are no longer in the inventory."""
         self._unsent = list(self.unacknowledged.values())
         self._recalled = []
+        self._recall_number = 0
         self._heartbeat_due = False
         if self._unsent:
             self.wake.set()
@@ -67,9 +74,10 @@ class Outbox:
 
     def take_frame(self) -> wire.Recalled | wire.Results | None:
         """The next frame to send, None when nothing is left."""
-        if self._recalled:
+        if self._recalled or self._recall_number:
             recalled, self._recalled = self._recalled, []
-            return wire.Recalled(attempts=recalled)
+            number, self._recall_number = self._recall_number, 0
+            return wire.Recalled(attempts=recalled, number=number)
         if not self._unsent:
             return None
         size = 0

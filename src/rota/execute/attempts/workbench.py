@@ -145,10 +145,12 @@ class Workbench:
                         self._kill_frozen(attempt, "told to stop while it was frozen; killing")
         self.start_waiting()
 
-    def recall(self, keys: list[Key]) -> None:
+    def recall(self, keys: list[Key], number: int = 0) -> None:
         with self._starting_nothing():
             attempts = [self._attempts[key] for key in keys if key in self._attempts]
             self._give_back([attempt for attempt in attempts if self._is_unstarted(attempt)])
+        if number:
+            self._outbox.confirm_recall(number)
         self.start_waiting()
 
     def recap(self, caps: list[tuple[int, int, int]]) -> None:

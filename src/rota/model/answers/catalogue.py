@@ -68,6 +68,12 @@ class PoolDocument(msgspec.Struct, frozen=True, kw_only=True):
     isolations: list[str] = []
 
 
+class PausedPool(PoolDocument, frozen=True, kw_only=True):
+    """A pool in which nothing starts."""
+
+    may_still_start: int = 0  # at most so many tasks that nodes got before: not all have confirmed the pause
+
+
 class PoolList(msgspec.Struct, frozen=True, kw_only=True):
     """All pools."""
 

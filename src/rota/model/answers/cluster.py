@@ -84,6 +84,12 @@ class NodeDocument(msgspec.Struct, frozen=True, kw_only=True):
     drain_by: Time | None = None  # when running tasks are asked to stop
 
 
+class DrainedNode(NodeDocument, frozen=True, kw_only=True):
+    """A node that takes no new tasks."""
+
+    may_still_start: int = 0  # at most so many tasks that it got before: it has not confirmed that it gave them back
+
+
 class NodeList(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes with an agent."""
 
@@ -115,6 +121,12 @@ class TenantDocument(msgspec.Struct, frozen=True, kw_only=True):
     trusted: bool = False
     paused: bool = False
     created_at: Time | None = None
+
+
+class PausedTenant(TenantDocument, frozen=True, kw_only=True):
+    """A tenant of which nothing starts."""
+
+    may_still_start: int = 0  # at most so many tasks that nodes got before: not all have confirmed the pause
 
 
 class TenantList(msgspec.Struct, frozen=True, kw_only=True):

@@ -120,6 +120,7 @@ class Auditor(Ledger):
         at, key = self.boots[boot], (task, attempt)
         if (task, attempt) not in self.authorised:
             raise Violation("I10", f"{task}/{attempt} runs on {at.name}, and no committed row knows of it")
+        self._check_confirmed(task, self.tasks[task], self.sent_to[key])
         self.starts[key] = self.starts.get(key, 0) + 1
         if self.starts[key] > 1:
             raise Violation("I9", f"{task}/{attempt} was started {self.starts[key]} times")

@@ -41,6 +41,7 @@ class Ledger(Limits):
         self.keys: dict[tuple[int, str], int] = {}
         self.answered: dict[tuple[int, str], int] = {}
         self.authorised: dict[tuple[int, int], int] = {}  # (task, attempt) → boot
+        self.sent_to: dict[tuple[int, int], int] = {}  # (task, attempt) → node
         self.results: dict[tuple[int, int], str] = {}  # (task, attempt) → how its process ended
         self.quiet_lanes: set[int] = set()  # lanes that do not promote
         self.epochs: dict[int, int] = {}  # pool → epoch of the current lease
@@ -88,12 +89,13 @@ class Ledger(Limits):
         if record.counted >= record.attempts or record.losses >= MOST_LOSSES:
             raise Violation("I19", f"task {task} starts after {record.counted} attempts and {record.losses} losses")
         self._check_parents(task, record)
-        self._check_pauses(task, record, now_us)
+        self._check_pauses(task, record, node, now_us)
         record.attempt, record.boot, record.wake_us = attempt, boot, None
         self.authorised[task, attempt] = boot
+        self.sent_to[task, attempt] = node
         if boot not in self.dead_boots:
             self.active[task] = attempt
-            self._check_caps(task, record, now_us)
+            self._check_caps(task, record)
         self._check_places(task, record, now_us)
         if self.stood_still.get(task) == attempt - 1:
             self._sometimes.hit("frozen before re-dispatch")

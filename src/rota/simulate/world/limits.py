@@ -1,6 +1,6 @@
 """The auditor's record of limits (of tenants, pools and concurrency keys), cool-downs, operators' pauses and fairness.
 
-Operators change limits while leaders work. A change is enforced once every leader must know of it.
+Operators change limits while leaders work. A change is enforced at once: a start names the rules it was planned by.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from rota.simulate.world.task_record import DONE, READY, RUNNING, TaskRecord, Vi
 FAIR_AFTER_US = 12_000_000
 FAIR_STARTS_A_TENANT = 10
 OVERTAKEN_US = 30_000_000  # a stall of the leader, and time for small tasks that surely end soon
-LIMIT_HEARD_US = 30_000_000  # a poll, a stalled statement and a pause: by then every leader knows a limit
 
 
 @dataclass(slots=True)
@@ -31,9 +30,9 @@ class Limits:
         self.shapes = shapes
         self.tasks: dict[int, TaskRecord] = {}
         self.active: dict[int, int] = {}  # task → attempt that holds or may hold resources
-        # ("pool" or "tenant", number) → (since (µs), limit)
-        self.limits: dict[tuple[str, int], list[tuple[int, int | None]]] = {}
-        self.pauses: dict[tuple[str, int], int] = {}  # ("pool" or "tenant", number) → since (µs)
+        self.limits: dict[tuple[str, int], int | None] = {}  # ("pool" or "tenant", number) → limit
+        self.pauses: dict[tuple[str, int], int] = {}  # ("pool", "tenant" or "node", number) → since (µs)
+        self.confirmed: set[tuple[str, int]] = set()  # pauses whose operator was told that nothing begins any more
         self.ever_paused: set[tuple[str, int]] = set()
         self.places: dict[tuple[int, str], dict[int, int]] = {}  # (tenant, key) → task → pool
         self._waiting_since: dict[tuple[int, int], int] = {}  # (pool, tenant) without a start yet → since (µs)
@@ -45,36 +44,42 @@ class Limits:
         self.big_fits = True  # a node is open that could hold a big one
         self.waiting: dict[int, Waiting] = {}  # big tasks that never started
 
-    def limit_set(self, target: tuple[str, int], limit: int | None, now_us: int) -> None:
-        """A tenant's or a pool's limit from now on; leaders learn of it later."""
-        self.limits.setdefault(target, []).append((now_us, limit))
+    def limit_set(self, target: tuple[str, int], limit: int | None) -> None:
+        """A tenant's or a pool's limit from now on. What runs already goes on."""
+        self.limits[target] = limit
 
     def pause_set(self, target: tuple[str, int], now_us: int, *, paused: bool) -> None:
-        """A pool or a tenant is paused or resumed from now on; leaders learn of it later."""
+        """A pool, a tenant or a node is paused or resumed from now on. Starts obey at once, whatever leaders know."""
         self.disturbed(now_us)
         before = self.pauses.pop(target, None)
         if paused:
             self.pauses[target] = now_us if before is None else before
             self.ever_paused.add(target)
-            self._sometimes.hit("a pool was paused" if target[0] == "pool" else "a tenant was paused")
+            self._sometimes.hit(f"a {target[0]} was paused")
+        else:
+            self.confirmed.discard(target)
 
-    def _check_pauses(self, task: int, record: TaskRecord, now_us: int) -> None:
-        for target in (("pool", record.pool), ("tenant", record.tenant)):
+    def pause_confirmed(self, target: tuple[str, int], since_us: int) -> None:
+        """An operator was told that nothing of the target begins any more, unless it was resumed meanwhile."""
+        if self.pauses.get(target) == since_us:
+            self.confirmed.add(target)
+            self._sometimes.hit("a pause was confirmed")
+
+    def _check_pauses(self, task: int, record: TaskRecord, node: int, now_us: int) -> None:
+        for target in (("pool", record.pool), ("tenant", record.tenant), ("node", node)):
             since = self.pauses.get(target)
-            if since is not None and now_us - since > LIMIT_HEARD_US:
-                seconds = (now_us - since) // 1_000_000
-                raise Violation("R50", f"task {task} starts {seconds} s after {target[0]} {target[1]} was paused")
+            if since is not None:
+                seconds = (now_us - since) / 1_000_000
+                raise Violation("R50", f"task {task} starts {seconds:.3f} s after {target[0]} {target[1]} was paused")
 
-    def _limit(self, target: tuple[str, int], now_us: int) -> int | None:
-        """The largest limit that a leader may still apply."""
-        history = self.limits.get(target, [])
-        before = [limit for at, limit in history if at <= now_us - LIMIT_HEARD_US][-1:] or [None]
-        still = before + [limit for at, limit in history if at > now_us - LIMIT_HEARD_US]
-        return None if None in still else max(limit for limit in still if limit is not None)
+    def _check_confirmed(self, task: int, record: TaskRecord, node: int) -> None:
+        for target in (("pool", record.pool), ("tenant", record.tenant), ("node", node)):
+            if target in self.confirmed:
+                raise Violation("R50", f"task {task} begins on node {node} although {target[0]} {target[1]} is paused")
 
-    def _check_caps(self, task: int, record: TaskRecord, now_us: int) -> None:
-        limit = self._limit(("tenant", record.tenant), now_us)
-        pool_limit = self._limit(("pool", record.pool), now_us)
+    def _check_caps(self, task: int, record: TaskRecord) -> None:
+        limit = self.limits.get(("tenant", record.tenant))
+        pool_limit = self.limits.get(("pool", record.pool))
         if limit is None and record.concurrency_key is None and pool_limit is None:
             return
         mine = [self.tasks[other] for other in self.active if self.tasks[other].pool == record.pool]

@@ -18,7 +18,7 @@ from rota.cluster import leases
 from rota.decide import estimates, reservation
 from rota.decide.core import Core
 from rota.decide.grants import Grants
-from rota.dispatch import agent_connection, concurrency_keys, cycle, settling, watch
+from rota.dispatch import agent_connection, concurrency_keys, cycle, recalls, settling, watch
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised
 from rota.execute.attempts.frozen import TrustedAttempts
@@ -31,6 +31,7 @@ from rota.simulate.world.database.connection import Store
 from rota.simulate.world.database.contents import Contents
 from rota.simulate.world.database.statements.leases import Leases
 from rota.simulate.world.database.statements.places import Places
+from rota.simulate.world.database.statements.queue import Queue
 from rota.simulate.world.database.statements.settling import Settling
 from rota.store import expiry, pausing
 from rota.timetable import batch, due, occurrences
@@ -143,15 +144,24 @@ bug.edit(cycle._authorise, "while pool.lease.valid():", "while False:")
 bug = _bug("limits-read-once", "a leader goes by the limits it began with")
 bug.edit(
     Loader._learn_tenants,
-    "for tenant in await queue.active_tenants(connection, self._pool):",
+    "for tenant in await queue.active_tenants(connection, self._pool, also):",
     """\
-for tenant in await queue.active_tenants(connection, self._pool):
+for tenant in await queue.active_tenants(connection, self._pool, also):
     if self._reach(tenant.id).known:
         reaches.append(self._reach(tenant.id))
         continue""",
 )
-bug = _bug("tenant-pause-not-read", "a leader does not learn that a tenant was paused")
-bug.edit(Loader._learn_tenants, "tenant.paused,", "False,")
+bug = _bug("pause-left-to-memory", "only leaders that have learned of a pause or a drain keep it")
+bug.edit(Queue.start_attempts, "if self._tables.rules[pool] != rules:", "if False:")
+bug.edit(
+    Queue.start_attempts,
+    'if row.too_late(now) or paused & {("pool", pool),',
+    'if row.too_late(now) or set() & {("pool", pool),',
+)
+bug = _bug("pause-checked-without-lock", "a pause can come between the check and the start")
+bug.edit(Queue.start_attempts, "if self._tables.rules[pool] != rules:", "if False:")
+bug = _bug("recall-not-confirmed", "a pause is answered before the nodes have given back what has not begun")
+bug.edit(recalls.recall_paused, "return left if pool.lease.valid() else None", "return 0")
 bug = _bug("fifo-fill", "one budget of ready tasks for all tenants")
 bug.edit(
     Loader.wants,

@@ -179,12 +179,14 @@ class Nemesis:
             self._log(f"tenant {tenant} may hold {limit} milli-CPU now")
             weight, _, memory = tables.tenants[tenant]
             tables.tenants[tenant] = (weight, limit, memory)
-            auditor.limit_set(("tenant", tenant), limit, tables.now_us())
+            tables.change_rules()
+            auditor.limit_set(("tenant", tenant), limit)
         elif not self._world.options.flood:
             pool, most = self._chance.choice(self._world.pools), self._chance.choice((2, 4, None))
             self._log(f"pool {pool} may run {most} tasks now")
             tables.pool_rules[pool] = replace(tables.pool_rules[pool], running_tasks=most)
-            auditor.limit_set(("pool", pool), most, tables.now_us())
+            tables.change_rules(pool)
+            auditor.limit_set(("pool", pool), most)
         self._world.sometimes.hit("a limit changed")
 
     def _edit_rules(self) -> None:
@@ -198,6 +200,7 @@ class Nemesis:
         )
         self._log(f"lane {lane} has level {edited.level} now, gated {edited.gated}, promotes {edited.promotes}")
         tables.lanes[lane] = edited
+        tables.change_rules()
         (self._world.auditor.quiet_lanes.discard if edited.promotes else self._world.auditor.quiet_lanes.add)(lane)
 
     # ---- links ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Operators: they pause pools and tenants for a while, through any server, and resume them.
+"""Operators: they pause pools, tenants and nodes for a while, through any server, and resume them.
 
 A request may be carried out although its reply is lost, so a resume is repeated until it is acknowledged.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.simulate.world.database.connection import Lost
-from rota.store import catalogue, tenants
+from rota.store import catalogue, nodes, tenants
 
 if TYPE_CHECKING:
+    from rota.simulate.world.database.contents import Target
     from rota.simulate.world.server import Server
     from rota.simulate.world.world import World
 
@@ -32,38 +33,49 @@ class Operators:
 
     def _pause(self) -> None:
         options, chance = self._world.options, self._chance
-        if chance.random() < 0.5:
-            target = f"pool{chance.choice(options.pools)}"
-        else:
-            target = f"tenant{chance.choice(sorted(options.tenants))}"
+        number = sorted(self._world.store.tables.nodes.values())
+        kinds = {"pool": options.pools, "tenant": sorted(options.tenants), "node": number}
+        kind = chance.choice([kind for kind, known in kinds.items() if known])
+        target = (kind, chance.choice(kinds[kind]))
         self._request(target, paused=True)
         self._kernel.after(chance.choice((2.0, 20.0, 60.0)), self._resume, target, [False])
         healed_at = max(self._kernel.now, options.seconds)
         self._kernel.at(healed_at + HEALED_SECONDS, self._resume, target, [False])
         self._kernel.at(healed_at + AT_LAST_SECONDS, self._resume, target, [False])
 
-    def _resume(self, target: str, acknowledged: list[bool]) -> None:
+    def _resume(self, target: Target, acknowledged: list[bool]) -> None:
         if not acknowledged[0]:
             self._request(target, paused=False, acknowledged=acknowledged)
             self._kernel.after(PATIENCE_SECONDS, self._resume, target, acknowledged)
 
-    def _request(self, target: str, *, paused: bool, acknowledged: list[bool] | None = None) -> None:
+    def _request(self, target: Target, *, paused: bool, acknowledged: list[bool] | None = None) -> None:
         servers = self._world.alive_servers()
         if servers:
             server = self._chance.choice(servers)
-            self._world.story.tell("operator", f"{'pauses' if paused else 'resumes'} {target}")
+            self._world.story.tell("operator", f"{'pauses' if paused else 'resumes'} {target[0]} {target[1]}")
             server.spawn(_set_paused(server, target, paused, acknowledged if acknowledged is not None else [False]))
 
 
-async def _set_paused(server: Server, target: str, paused: bool, acknowledged: list[bool]) -> None:
-    """As in the API: writes the row, then sends a hint to the leaders."""
-    connection = server.connect()
+async def _set_paused(server: Server, target: Target, paused: bool, acknowledged: list[bool]) -> None:
+    """As in the API: writes the row, sends a hint to the leaders, and waits for their nodes."""
+    connection, auditor, (kind, number) = server.connect(), server.world.auditor, target
     try:
-        if target.startswith("pool"):
-            await catalogue.pause_pool(connection, target, paused=paused)
+        if kind == "pool":
+            await catalogue.pause_pool(connection, f"pool{number}", paused=paused)
+        elif kind == "tenant":
+            await tenants.pause_tenant(connection, f"tenant{number}", paused=paused)
         else:
-            await tenants.pause_tenant(connection, target, paused=paused)
+            await nodes.set_draining(connection, number, draining=paused)
     except Lost:
         return
     acknowledged[0] = True
+    since = auditor.pauses.get(target)
     server.hint_poll(server.world.pools)
+    if not paused or since is None:
+        return
+    asked = {"tenant": number if kind == "tenant" else None, "node": number if kind == "node" else None}
+    pools = [number] if kind == "pool" else server.world.pools
+    left = [await server.recall_paused(pool, **asked) for pool in pools]
+    if all(one == 0 for one in left):
+        server.world.story.tell("operator", f"is told that nothing of {kind} {number} begins any more")
+        auditor.pause_confirmed(target, since)

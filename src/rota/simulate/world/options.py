@@ -41,7 +41,7 @@ class Options:
     cancels: float
     pauses: float
     edits: float
-    operator_pauses: int  # of pools and tenants
+    operator_pauses: int  # of pools, tenants and nodes
     trouble: float  # share of tasks that do not simply succeed
     locks: float  # share of tasks with a concurrency key
     global_locks: float  # share of those keys counted across pools
@@ -86,7 +86,7 @@ def draw(chance: Random) -> Options:
     faults = tuple(fault for fault in FAULTS if chance.random() < share)
     servers, seconds = chance.choice((1, 2, 2, 3)), chance.uniform(30, 90)
     later_chance = Random(int(seconds * 1e9))  # for newer options, so that the other draws of a seed stay the same
-    expiry, operator_pauses = later_chance.choice((0.0, 0.0, 0.5)), later_chance.choice((0, 0, 0, 3))
+    expiry, operator_pauses = later_chance.choice((0.0, 0.0, 0.5)), later_chance.choice((0, 0, 3, 8))
     stream = later_chance.choice(STREAMS) if later_chance.random() < 0.2 and not flood and len(nodes) <= 2 else None
     if stream is not None:
         pools, nodes = [1], [(1, capacity) for _, capacity in nodes]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rota import wire
 from rota.cluster.leases import Lease, new_holder, renew_pause
 from rota.dispatch.news import News
+from rota.dispatch.recalls import recall_paused
 from rota.model.queue import OrderKey, ReadyTask
 from rota.simulate.world.api import Api
 from rota.simulate.world.database.connection import Lost, SimConnection
@@ -25,6 +26,7 @@ from rota.store.expiry import expire_tasks
 if TYPE_CHECKING:
     from rota.simulate.world.world import World
 
+ASK_SECONDS = 2.0
 CAMPAIGNS_A_LEASE = 3
 EXPIRY_SECONDS = 2.0  # rarer than in production: each poll is three events
 
@@ -227,3 +229,24 @@ class Server(Process):
     def hint_poll(self, pools: Iterable[int]) -> None:
         for pool in sorted(pools):
             self._hint(pool, News.poll_soon)
+
+    async def recall_paused(self, pool: int, *, tenant: int | None, node: int | None) -> int | None:
+        """Mirrors `withdraw` of `api/leaders.py`: how many attempts may still begin; None if no leader answers."""
+        term = self.leads(pool)
+        if term is not None:
+            return await recall_paused(term.pool, tenant=tenant, node=node)
+        answers: list[int | None] = []
+        for other in self.world.servers:
+            led = None if other is None or other is self else other.leads(pool)
+            if other is not None and led is not None:
+                if self.kernel.random.random() >= self.world.options.lost_hints:
+                    other.spawn(_answer(led, tenant, node, answers))
+                break
+        deadline = self.clock() + ASK_SECONDS
+        while not answers and self.clock() < deadline:
+            await self.sleep(0.05)
+        return answers[0] if answers else None
+
+
+async def _answer(term: Term, tenant: int | None, node: int | None, answers: list[int | None]) -> None:
+    answers.append(await recall_paused(term.pool, tenant=tenant, node=node))

@@ -11,6 +11,7 @@ EXPECTED = (
     *("a task became urgent", "a late retry rose", "a late task was dropped"),
     "a small task started before a big one",
     *("a limit was reached", "a limit changed", "a pool was paused", "a tenant was paused"),
+    *("a node was paused", "a pause was confirmed", "rules changed before a start"),
     *("no place left of a key", "a key held by two pools", "a key cooled down"),
     *("cancel lost to success", "cancel won over success"),
     *("a waiting task was paused", "a running task was paused", "a paused task went on"),

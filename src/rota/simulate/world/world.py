@@ -48,7 +48,7 @@ class World:
         tables.tenants = dict(self.options.tenants)
         for tenant, limits in self.options.tenants.items():
             if limits[1] is not None:
-                self.auditor.limit_set(("tenant", tenant), limits[1], 0)
+                self.auditor.limit_set(("tenant", tenant), limits[1])
         self.nemesis = Nemesis(self)
         self.store.on_stall = self.nemesis.stalled
         self.nodes = [Node(number, pool, capacity) for number, (pool, capacity) in enumerate(self.options.nodes, 1)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from rota.simulate.world.database.contents import Target
 from rota.simulate.world.database.rows import CLOCK_BASE_US
 from rota.simulate.world.database.tables import Tables
 from rota.simulate.world.kernel import Call, Fiber, Kernel, Process, Story
@@ -36,6 +37,7 @@ class Operation:
     ended: bool = False
     until: float = 0.0
     fenced_before: bool | None = None
+    paused_before: frozenset[Target] | None = None
 
 
 class Store:
@@ -120,6 +122,7 @@ class Store:
             return
         connection.open_operations.append(operation)
         operation.until = self.kernel.now + takes
+        operation.paused_before = self.tables.paused()
         if connection.fence is not None:
             pool, epoch, holder = connection.fence
             operation.fenced_before = self.tables.fence_holds(pool, epoch, holder)
@@ -155,6 +158,7 @@ class Store:
         tables.process = process.name
         tables.wall_us = tables.now_us() + int(process.wall_offset * 1_000_000)
         tables.fenced_before = operation.fenced_before
+        tables.paused_before = operation.paused_before
         tables.fence = None
         return tables.run(text, arguments)
 
@@ -284,6 +288,7 @@ class SimConnection:
         self._inside = operation
         self.store.tables.process = self.process.name
         self.store.tables.fenced_before = operation.fenced_before
+        self.store.tables.paused_before = None  # each statement of a transaction has a snapshot of its own
         self.store.tables.fence = None
 
 

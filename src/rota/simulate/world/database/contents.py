@@ -18,6 +18,7 @@ from rota.simulate.world.sometimes import Sometimes
 from rota.simulate.world.task_record import TaskRecord
 from rota.store.statements import sql
 
+Target = tuple[str, int]  # "pool", "tenant" or "node", and its number
 Statements = dict[str, Callable[..., list[Any]]]  # by their text
 
 _AUDITED = {field.name for field in fields(Task)} & {field.name for field in fields(TaskRecord)} - {"tolerance_ms"}
@@ -46,6 +47,8 @@ class Contents:
         self.shares: dict[int, tuple[dict[int, float], int]] = {}
         self.lanes = {lane.number: lane for lane in DEFAULT_LANES}
         self.pool_rules = {pool: PoolRule(pool, f"pool{pool}") for pool in (1, 2)}
+        self.rules = dict.fromkeys(self.pool_rules, 0)  # pool → version of its operators' rules
+        self.paused_before: frozenset[Target] | None = None  # what was paused when the statement arrived
         self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
         self.process = ""  # the client of the current statement, for the auditor
         self.wall_us = 0  # the client's own wall clock
@@ -62,6 +65,17 @@ class Contents:
             self.sometimes.hit("fenced write rejected")
         self.fence = (pool, epoch)
         return holds
+
+    def change_rules(self, *pools: int) -> None:
+        """As the triggers on the tables that leaders' rules come from; of all pools unless some are named."""
+        for pool in pools or self.rules:
+            self.rules[pool] += 1
+
+    def paused(self) -> frozenset[Target]:
+        """What an operator has paused: pools, tenants, nodes."""
+        pools = (pool for pool, rule in self.pool_rules.items() if rule.paused)
+        kinds = (("pool", pools), ("tenant", self.paused_tenants), ("node", self.draining))
+        return frozenset((kind, number) for kind, numbers in kinds for number in numbers)
 
     def ready_row(self, row: Queued) -> Row:
         return row.columns(

@@ -49,10 +49,12 @@ class Tables(Contents):
         named: Statements = {
             "catalogue/pause_pool": self._pause_pool,
             "catalogue/read_lanes": lambda: list(map(_lane, self.lanes.values())),
+            "catalogue/rules_version": lambda pool: [(self.rules[pool],)],
             "catalogue/read_pools": lambda: list(map(_pool_rule, self.pool_rules.values())),
             "nodes/draining_nodes": lambda pool: [Row(id=number, overdue=False) for number in sorted(self.draining)],
             "nodes/find_node": lambda pool, name: [(self.nodes[pool, name],)] if (pool, name) in self.nodes else [],
             "nodes/register_node": self._register_node,
+            "nodes/set_draining": self._set_draining,
             "reading/database_clock": lambda: [(from_us(self.now_us()),)],
             "settlement/drop_edges": self.drop_edges,
             "shares/read_shares": self._read_shares,
@@ -76,14 +78,22 @@ class Tables(Contents):
     def _pause_pool(self, name: str, paused: bool) -> list[Any]:
         number = int(name.removeprefix("pool"))
         self.pool_rules[number] = replace(self.pool_rules[number], paused=paused)
+        self.change_rules(number)
         self.auditor.pause_set(("pool", number), self.now_us(), paused=paused)
         return [_pool_rule(self.pool_rules[number])]
 
     def _pause_tenant(self, name: str, paused: bool) -> list[Any]:
         number = int(name.removeprefix("tenant"))
         (self.paused_tenants.add if paused else self.paused_tenants.discard)(number)
+        self.change_rules()
         self.auditor.pause_set(("tenant", number), self.now_us(), paused=paused)
         return [(number, name, "plan", from_us(self.now_us()), False, paused)]
+
+    def _set_draining(self, number: int, draining: bool, _: float | None) -> list[Any]:
+        (self.draining.add if draining else self.draining.discard)(number)
+        self.change_rules(*(pool for (pool, _), own in self.nodes.items() if own == number))
+        self.auditor.pause_set(("node", number), self.now_us(), paused=draining)
+        return []
 
     def _read_shares(self, pool: int) -> list[Any]:
         charged, saved_us = self.shares.get(pool, ({}, 0))

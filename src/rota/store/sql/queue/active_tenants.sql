@@ -1,4 +1,4 @@
--- Tenants with live tasks in a pool. Skips through the index, so the cost is by tenant, not by task.
+-- Tenants with live tasks in a pool, and those of $2. Skips through the index, so the cost is by tenant, not by task.
 with recursive walk as (
     (select tenant from queue where pool = $1 order by tenant limit 1)
     union all
@@ -8,4 +8,5 @@ with recursive walk as (
 )
 select tenants.id, plans.weight, plans.running_cpu_milli, plans.running_memory_bytes, plans.running_tasks,
     plans.urgent_percent, tenants.paused, plans.longest_cap_seconds
-from walk join tenants on tenants.id = walk.tenant join plans on plans.name = tenants.plan
+from (select tenant from walk union select unnest($2::integer[])) known (tenant)
+join tenants on tenants.id = known.tenant join plans on plans.name = tenants.plan

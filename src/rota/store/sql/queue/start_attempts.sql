@@ -4,10 +4,14 @@
 -- the whole queue as soon as statistics call it empty. For the same reason `id + 0`, which no index serves, stands where the
 -- id is only checked. The ids are sorted: the range from first to last prunes partitions (`id = any($4)` would too, but is
 -- evaluated again for every row).
--- Draining nodes are read once per statement: after an operator was told that a node is drained, no attempt starts there
--- that was not being started already, however late the leader learns of it.
+-- Pauses and drains hold for every start after their answer, however late the leader learns of them. Those committed before
+-- this statement began are seen by its snapshot. The others have changed the version of the pool's rules, $9, which the leader
+-- read before; and a change that comes later waits for the lock on the pool's row until this statement is committed.
 with fence as materialized (
-    select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
+    select 1 from leases join pools on pools.id = leases.pool
+    where leases.pool = $1 and leases.epoch = $2 and leases.holder = $3 and pools.rules = $9 and not pools.paused
+    for key share of leases
+    for share of pools
 ),
 chosen as materialized (
     select found.location, found.urgent, found.urgent and not found.promotion_told as promoted, asked.*
@@ -20,6 +24,7 @@ chosen as materialized (
         where queue.id = asked.id and queue.version = asked.version and queue.pool + 0 = $1
             and (queue.state = {READY} or (queue.state = {DELAYED} and queue.wake_at <= now()))
             and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
+            and queue.tenant <> all (array(select tenants.id from tenants where tenants.paused))
         offset 0
     ) found
     where exists (select from fence)

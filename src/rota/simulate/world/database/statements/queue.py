@@ -54,8 +54,8 @@ class Queue(Subject):
                 first[row.tenant] = min(first.get(row.tenant, row.wake_us), row.wake_us)
         return [Row(tenant=tenant, seconds=(first[tenant] - now) / 1e6) for tenant in tenants if tenant in first]
 
-    def active_tenants(self, pool: int) -> list[Any]:
-        active = sorted({row.tenant for row in self._tables.queue.values() if row.pool == pool})
+    def active_tenants(self, pool: int, also: list[int]) -> list[Any]:
+        active = sorted({row.tenant for row in self._tables.queue.values() if row.pool == pool} | set(also))
         paused = self._tables.paused_tenants
         return [
             (tenant, *self._tables.tenants[tenant], None, 50, tenant in paused, LONGEST_CAP_SECONDS)
@@ -89,19 +89,34 @@ class Queue(Subject):
         return [(child,) for child in sorted(found)[:limit]]
 
     def start_attempts(
-        self, pool: int, epoch: int, holder: object, ids: list[int], versions: list[int], *granted: list[int]
+        self,
+        pool: int,
+        epoch: int,
+        holder: object,
+        ids: list[int],
+        versions: list[int],
+        nodes: list[int],
+        boots: list[int],
+        graces: list[int],
+        rules: int,
     ) -> list[Any]:
         if not self._tables.fenced(pool, epoch, holder):
             return []
+        if self._tables.rules[pool] != rules:
+            self._tables.sometimes.hit("rules changed before a start")
+            return []
+        # As the statement's snapshot has it: pauses that came while it waited are in the version of the rules.
+        before = self._tables.paused_before
+        paused = self._tables.paused() if before is None else before
         now = self._tables.now_us()
         started = []
-        for number, version, node, boot, grace in zip(ids, versions, *granted, strict=True):
+        for number, version, node, boot, grace in zip(ids, versions, nodes, boots, graces, strict=True):
             row = self._tables.queue.get(number)
             if row is None or row.version != version or row.pool != pool:
                 continue
             if row.state != READY and not (row.state == DELAYED and (row.wake_us or 0) <= now):
                 continue
-            if row.too_late(now) or node in self._tables.draining:
+            if row.too_late(now) or paused & {("pool", pool), ("tenant", row.tenant), ("node", node)}:
                 continue
             row.state, row.wake_us, row.expires = RUNNING, None, False
             row.attempt += 1

@@ -1,0 +1,1 @@
+select rules from pools where id = $1
