@@ -37,6 +37,7 @@ from rota.model.tenant import Plan
 from rota.model.tolerance import ToleranceSource, whole_ms
 from rota.observe.graph_view import by_status, whole_status
 from rota.store.artifacts import AttemptObject
+from rota.store.dependents import MOST_SHOWN
 from rota.store.graphs import parents_of
 from rota.store.nodes import resources_of
 from rota.store.schedules import Occurrence
@@ -119,6 +120,8 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
         after_end=after[Upstream.RUN],
         after_failed=after[Upstream.FAILED],
         upstream=Upstream(row["upstream"]).label,
+        dependents=row["dependents"][:MOST_SHOWN],
+        more_dependents=len(row["dependents"]) > MOST_SHOWN,
         tags=raw_json(row["tags"]) or {},
         concurrency_scope=_scope(row),
         index=row["array_index"],

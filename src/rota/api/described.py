@@ -63,6 +63,12 @@ SINCE = Parameter("since", WHEN, "Submitted since: a duration before now, or a t
 UNTIL = Parameter("until", WHEN, "Submitted before: a duration before now, or a time with its offset.")
 TENANT = Parameter("tenant", TEXT, "Of another tenant; for administrators.")
 
+ANCESTORS_OF = Parameter(
+    "ancestors_of", TEXT, "Those that this task (array, graph) depends on, directly or not; by id."
+)
+DESCENDANTS_OF = Parameter(
+    "descendants_of", TEXT, "Those that depend on this task (array, graph), directly or not; by id."
+)
 TASK_FILTERS = (NAME, TAG, SCHEDULE, GRAPH)
 SUBMITTED = (USER, SINCE, UNTIL)
 PAGE = (LIMIT, CURSOR)

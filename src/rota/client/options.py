@@ -125,6 +125,8 @@ class TaskFilter(TypedDict, total=False):
     tag: tuple[str, str] | None
     schedule: str | None
     graph: int | None
+    ancestors_of: int | None  # tasks that this task, array or graph depends on, directly or not
+    descendants_of: int | None  # tasks that depend on it
     worker: str | None
     user: str | None
     since: str | None  # by the time of submission: "10m" ago, or a time with its offset

@@ -68,12 +68,15 @@ async def roll_back(connection: Connection) -> None:
 
 
 async def copy_rows(connection: AnyConnection, rows: Sequence[Rows]) -> None:
-    """Writes the tasks and their queue entries, and the tags of tasks that have some."""
+    """Writes the tasks and their queue entries, and the tags and dependencies of tasks that have some."""
     await _copy(connection, "tasks", TASK_COLUMNS, task_records(rows))
     await _copy(connection, "queue", QUEUE_COLUMNS, queue_records(rows))
     tagged = [row.draft.id for row in rows if row.draft.template.tags is not None]
     if tagged:
         await connection.execute(sql("admission/keep_tags"), tagged)
+    dependents = [row.draft.id for row in rows if row.draft.parents or row.draft.siblings]
+    if dependents:
+        await connection.execute(sql("admission/keep_dependents"), dependents)
 
 
 async def _copy(connection: AnyConnection, table: str, names: Iterable[str], records: Iterable[bytes]) -> None:

@@ -82,6 +82,7 @@ async def rerun_task(
         copied = await connection.fetchrow(sql("cancel_and_rerun/rerun_task"), task, new_id, user, server)
         assert copied is not None
         await connection.execute(sql("admission/keep_tags"), [new_id])
+        await connection.execute(sql("admission/keep_dependents"), [new_id])
         await connection.execute(sql("cancel_and_rerun/drop_dead_letter"), task)
         await connection.execute(sql("cancel_and_rerun/copy_membership"), task, new_id)
         work = work_hash(copied["kind"], copied["name"])

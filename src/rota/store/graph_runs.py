@@ -55,6 +55,8 @@ async def copy_members(
         server,
     )
     await connection.execute(sql("admission/keep_tags"), news)
+    if edges:
+        await connection.execute(sql("admission/keep_dependents"), news)
     pools = {row["id"]: row["pool"] for row in rows}
     live = [
         (parent, copy.new, pools[copy.new], int(rule))

@@ -2,8 +2,8 @@
 
 Each query has one driving index, which gives candidates in the order of ids: a graph, a name, a schedule or a tag; for
 a filter by state the final rows and the queue; else all tasks of the tenant. Of several, the most selective one drives.
-The rest of the filter is checked on the candidates. A page examines a bounded number of them, and a short page says
-where it stopped, so that every page is quick however rare the matching tasks are.
+Given ids are candidates themselves. The rest of the filter is checked on the candidates. A page examines a bounded
+number of them, and a short page says where it stopped, so that every page is quick however rare the matching tasks are.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class TaskFilter:
     tag: tuple[str, str] | None = None
     schedule: int | None = None
     graph: int | None = None
+    ids: frozenset[int] | None = None  # among these
     nodes: Sequence[int] | None = None  # a name may be used in several pools
     user: str | None = None
     since: datetime | None = None
@@ -61,7 +62,7 @@ async def list_tasks(
         return Page([], None)  # no node has this name
     low, before = await id_bounds(connection, tenant, wanted.since, wanted.until, before)
     any_state = len(wanted.states) == len(State)
-    chosen = (wanted.name, wanted.schedule, wanted.tag, wanted.graph)
+    chosen = (wanted.name, wanted.schedule, wanted.tag, wanted.graph, wanted.ids)
     if any_state or any(one is not None for one in chosen):
         rows, stops = await _chosen(connection, tenant, wanted, before, low, limit, walk)
     else:
@@ -133,11 +134,11 @@ _ENDED_AMONG = sql("listing/ended_among")
 async def _chosen(
     connection: AnyConnection, tenant: int, wanted: TaskFilter, before: int, low: int, limit: int, walk: int
 ) -> tuple[list[asyncpg.Record], list[int]]:
-    if wanted.graph is not None:
-        members = await connection.fetch(sql("listing/ids_of_graph"), wanted.graph, tenant, before, low, walk)
-        ids = [row["task"] for row in members]
+    if wanted.graph is not None or wanted.ids is not None:
+        candidates = await _members(connection, tenant, wanted, before, low, walk)
+        ids = [number for number in candidates if wanted.ids is None or number in wanted.ids]
         rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, "by_id", ids)
-        return rows, ids[-1:] if len(ids) == walk and len(rows) <= limit else []
+        return rows, candidates[-1:] if len(candidates) == walk and len(rows) <= limit else []
     questions = _questions(wanted)
     if questions and all(state.terminal for state in wanted.states):
         return await _chosen_ended(connection, tenant, wanted, questions, before, low, limit, walk)
@@ -151,6 +152,16 @@ async def _chosen(
     ids = await _fewest(connection, tenant, questions, before, low, needed)
     rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, "by_id", ids)
     return rows, ids[-1:] if len(ids) == needed else []
+
+
+async def _members(
+    connection: AnyConnection, tenant: int, wanted: TaskFilter, before: int, low: int, walk: int
+) -> list[int]:
+    """Candidates of the graph, else of the given ids, newest first."""
+    if wanted.graph is None:
+        return sorted((number for number in wanted.ids or () if low < number < before), reverse=True)[:walk]
+    members = await connection.fetch(sql("listing/ids_of_graph"), wanted.graph, tenant, before, low, walk)
+    return [row["task"] for row in members]
 
 
 async def _chosen_ended(

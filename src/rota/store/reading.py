@@ -12,13 +12,14 @@ import asyncpg
 
 from rota.model.task import State
 from rota.store.database import AnyConnection
+from rota.store.dependents import MOST_SHOWN
 from rota.store.statements import sql
 
 NEWEST = 2**63 - 1
 
 
 async def read_task(connection: AnyConnection, task: int, tenant: int) -> asyncpg.Record | None:
-    return await connection.fetchrow(sql("reading/read_task"), task, tenant)
+    return await connection.fetchrow(sql("reading/read_task"), task, tenant, MOST_SHOWN + 1)
 
 
 async def read_outcomes(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[asyncpg.Record]:

@@ -18,7 +18,7 @@ from rota.store.task_rows import PARTITION_SIZE
 MOST_SURVIVORS = 10_000  # live tasks that are moved out of a range before it is dropped; with more of them it stays
 ROWS_A_ROUND = 2_000
 MEMBERS_A_ROUND = 20_000
-_LEDGERS = ["tasks", "attempts", "log_chunks", "task_tags"]
+_LEDGERS = ["tasks", "attempts", "log_chunks", "task_tags", "dependents"]
 _LOGS = ["log_chunks"]
 _TRIES = 5  # for the lock in a round; each blocks others while it waits
 _PAUSE_SECONDS = 0.5

@@ -10,8 +10,21 @@ from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
 from rota.api.answers import answer, array_of, outcome_of, output_of, summary_of, task_of
-from rota.api.described import PAGE, SUBMITTED, TASK_FILTERS, TENANT, TEXT, Parameter, described, one_of, read_query
+from rota.api.described import (
+    ANCESTORS_OF,
+    DESCENDANTS_OF,
+    PAGE,
+    SUBMITTED,
+    TASK_FILTERS,
+    TENANT,
+    TEXT,
+    Parameter,
+    described,
+    one_of,
+    read_query,
+)
 from rota.api.leaders import all_running
+from rota.api.related import RELATIONS, related_ids
 from rota.api.requests import (
     check_scope,
     existing,
@@ -42,7 +55,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 MOST_WAIT_SECONDS = 30
 MOST_IDS = 10_000
-_OF_SINGLE_TASKS = {"state", "status", "tag", "graph", "worker"}
+_OF_SINGLE_TASKS = {"state", "status", "tag", "graph", "worker", *RELATIONS}
 _SMALL_BODY = 4 * 1024 * 1024
 
 
@@ -65,12 +78,12 @@ class WaitRequest(msgspec.Struct, forbid_unknown_fields=True):
         Parameter("state", TEXT, f"In one of these states, with commas: {', '.join(s.label for s in State)}."),
         Parameter("status", one_of(*Status), "With this status, which is one or several states."),
         *TASK_FILTERS,
+        ANCESTORS_OF,
+        DESCENDANTS_OF,
         Parameter("worker", TEXT, "Running on this node, or ended there."),
         *SUBMITTED,
         TENANT,
-        Parameter(
-            "fold", one_of("arrays"), "Each array as one entry, unless state, status, tag, graph or worker is given."
-        ),
+        Parameter("fold", one_of("arrays"), "Each array as one entry, unless a filter applies to single tasks."),
         *PAGE,
     ),
 )
@@ -87,6 +100,7 @@ async def list_tasks(request: Request) -> Response:
     running = await all_running(services, tenant) if states == [State.RUNNING] else None
     async with services.database.tenant(tenant) as connection:
         schedule, worker = query.get("schedule"), query.get("worker")
+        related = await related_ids(connection, query, tenant)
         wanted = TaskFilter(
             states=states,
             name=text_of(query, "name"),
@@ -95,6 +109,7 @@ async def list_tasks(request: Request) -> Response:
             if schedule is None
             else await listing.find_schedule(connection, tenant, _plain(schedule)) or 0,
             graph=number_of(query, "graph"),
+            ids=related.ids,
             nodes=None if worker is None else await listing.find_nodes(connection, _plain(worker)),
             user=text_of(query, "user"),
             since=when_of(query, "since"),
@@ -120,7 +135,8 @@ async def list_tasks(request: Request) -> Response:
     looked = max(page.next or 0, arrays.next or 0)  # as far as both have read
     ids = sorted((number for number in found if number >= looked), reverse=True)
     following = ids[limit - 1] if len(ids) > limit else looked or None
-    return answer(TaskPage(tasks=[found[number] for number in ids[:limit]], next=services.cursors.make(following)))
+    tasks, following_page = [found[number] for number in ids[:limit]], services.cursors.make(following)
+    return answer(TaskPage(tasks=tasks, next=following_page, more_related=related.more or LEFT_OUT))
 
 
 def _fold(query: QueryParams) -> bool:

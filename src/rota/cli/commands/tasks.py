@@ -37,6 +37,7 @@ def add_to(app: typer.Typer) -> None:
         "rota list --tag team=ml --all -o json",
         "rota list --schedule nightly --since 7d",
         "rota list --graph 12 --status failed",
+        "rota list --behind 7 --status waiting",
         "rota list --watch --state running",
     )
     add_command(app, "show", show_task, "rota show 7", "rota show 7 -o json")
@@ -66,6 +67,12 @@ def list_tasks(
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
     schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
     graph: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Tasks of this graph or array.")] = None,
+    before: Annotated[
+        int | None, typer.Option(metavar="ID", min=1, help="Tasks that this one depends on, directly or not.")
+    ] = None,
+    behind: Annotated[
+        int | None, typer.Option(metavar="ID", min=1, help="Tasks that depend on this one, directly or not.")
+    ] = None,
     worker: Annotated[str | None, typer.Option(metavar="NODE", help="Tasks that ran or run on this node.")] = None,
     user: Annotated[str | None, typer.Option(help="Tasks that this user submitted.")] = None,
     since: Annotated[
@@ -80,12 +87,12 @@ def list_tasks(
     watching: Annotated[bool, typer.Option("--watch", help="Refresh until you press q.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """List your tasks, newest first. An array is one line, unless you filter by state, tag, graph or worker."""
+    """List your tasks, newest first. An array is one line, unless you filter by what differs among its tasks."""
     for one in state.split(",") if state is not None else ():
         checks.one_of("--state", one, [known.label for known in State])
     checks.one_of("--status", status, [one.value for one in Status])
     chosen_tag = checks.pair("--tag", tag) if tag is not None else None
-    fold = not flat and not any((state, status, tag, graph, worker))
+    fold = not flat and not any((state, status, tag, graph, before, behind, worker))
 
     def page(at: str | None) -> Call[TaskPage]:
         return task_calls.tasks(
@@ -95,6 +102,8 @@ def list_tasks(
             tag=chosen_tag,
             schedule=schedule,
             graph=graph,
+            ancestors_of=before,
+            descendants_of=behind,
             worker=worker,
             user=user,
             since=checks.since("--since", since),

@@ -48,6 +48,8 @@ def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
     ]
     # The server searches a bounded number of tasks per page, so an empty page need not be the last.
     drawn = table(columns, rows, empty="none so far" if whole and found.next else "no tasks")
+    if found.more_related:
+        drawn += "\nthere are more: only the nearest 10,000 were searched"
     return f"{drawn}\nmore: the same with --cursor {found.next}" if whole and found.next else drawn
 
 
@@ -119,6 +121,7 @@ def task(one: tasks.TaskDocument) -> str:
         ("attempt", _attempt(one)),
         ("retries", _rules(one)),
         ("after", _after(one)),
+        ("dependents", _dependents(one)),
         ("concurrency key", _key(one)),
         ("edited", "\n".join(f"{exact(edit.at)} by {edit.user}: {_edit(edit)}" for edit in one.edits)),
         ("retry of", _text(one.retry_of)),
@@ -159,6 +162,12 @@ def _after(one: tasks.TaskDocument) -> str:
     """Parents in the form that the drawing of a graph uses."""
     said = (("", one.after), ("end of ", one.after_end), ("failure of ", one.after_failed))
     return "; ".join(word + some(parents) for word, parents in said if parents)
+
+
+def _dependents(one: tasks.TaskDocument) -> str:
+    if len(one.dependents) <= _MOST_PARENTS:
+        return some(one.dependents)
+    return f"{some(one.dependents)}{' at least' if one.more_dependents else ''} (rota list --behind {one.id})"
 
 
 def some(numbers: Sequence[int]) -> str:

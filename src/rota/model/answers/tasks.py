@@ -158,6 +158,8 @@ class TaskDocument(TaskSummary, frozen=True, kw_only=True):
     after_end: list[int] = []
     after_failed: list[int] = []
     upstream: str = ""
+    dependents: list[int] = []  # tasks that depend on it directly, also ended ones: the first 1,000
+    more_dependents: bool = False  # there are more of them
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
     concurrency_scope: str | None = None  # pool or global; null without a concurrency key
@@ -180,6 +182,9 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
 
     tasks: list[TaskSummary]
     next: str | None = None
+    more_related: MayBeAbsent[bool] = (
+        False  # of `ancestors_of` and `descendants_of`: only the nearest 10,000 are searched
+    )
 
     def __iter__(self) -> Iterator[TaskSummary]:
         return iter(self.tasks)

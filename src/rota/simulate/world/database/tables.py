@@ -27,6 +27,7 @@ from rota.store.statements import sql
 _lane = attrgetter(*(field.name for field in fields(LaneRule)))
 _pool_rule = attrgetter(*(field.name for field in fields(PoolRule)))
 _WITHOUT_EFFECT = (
+    "admission/keep_dependents",  # nothing here looks for them
     "admission/keep_tags",  # nothing here looks for tags
     "cancel_and_rerun/copy_membership",  # there are no graphs here
     "caps/load_changed_caps",  # caps never change here

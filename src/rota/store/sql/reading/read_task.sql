@@ -16,6 +16,10 @@ select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.na
         select json_agg(json_build_object('user', edit.user_name, 'at', edit.at, 'changes', edit.changes) order by edit.id)
         from task_edits edit where edit.task = tasks.id
     ) as edits,
+    array(
+        select dependents.task from dependents where dependents.tenant = $2 and dependents.parent = $1
+        order by dependents.task limit $3
+    ) as dependents,
     progress.fraction, progress.message as progress_message, progress.at as progress_at,
     member.graph, member.item as array_index,
     (select schedules.name from schedules where schedules.id = tasks.schedule) as schedule_name

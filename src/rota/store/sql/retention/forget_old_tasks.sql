@@ -14,6 +14,15 @@ gone_logs as (
 gone_tags as (
     delete from task_tags where task_tags.task in (select old.task from old)
 ),
+gone_dependents as (
+    delete from dependents
+    using (
+        select tasks.id, tasks.tenant, parent.id as parent
+        from tasks cross join lateral unnest(tasks.after_tasks) parent (id)
+        where tasks.id in (select old.task from old) and tasks.after_tasks is not null
+    ) own
+    where dependents.tenant = own.tenant and dependents.parent = own.parent and dependents.task = own.id
+),
 gone_dead as (
     delete from dead_letters where dead_letters.task in (select old.task from old)
 ),
