@@ -52,7 +52,7 @@ def test_a_tier_is_made_changed_used_by_a_plan_and_then_can_not_be_removed(serve
     made = admin("PUT", "/v1/tiers/huge", {"cpu": 16, "memory": "64G", "iops": "5k", "gpus": 1, "bandwidth": "1G"})
     assert made.status_code == 201
     assert made.json() == {
-        "name": "huge", "cpu": 16, "memory_bytes": 64 * 10**9, "disk_bytes": 0, "iops": 5000, "gpus": 1,
+        "name": "huge", "cpu": 16, "memory_bytes": 64 * 10**9, "disk_bytes": 10**9, "iops": 5000, "gpus": 1,
         "bandwidth_bits": 10**9,
     }  # fmt: skip
     changed = admin("PUT", "/v1/tiers/huge", {"disk": "1T"})

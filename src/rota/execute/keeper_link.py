@@ -94,6 +94,7 @@ class Ended(msgspec.Struct, frozen=True):
     limit: str = ""  # the limit it was killed for
     used: int = 0  # amount of that limit
     written_bytes: int = 0  # written to disks
+    granted_processes: int = 0
 
 
 class Refused(msgspec.Struct, frozen=True):

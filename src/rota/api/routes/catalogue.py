@@ -36,10 +36,11 @@ URGENT = "urgent"
 MOST_NUMBER = 999
 _NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
 _YEAR_MS = 366 * 86_400_000
+_DISK_BYTES = 1_000_000_000  # of a new tier that does not say how much disk space it grants
 
 
 class TierChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Absent fields stay as they are. A new tier must have cpu and memory; the others are 0 by default."""
+    """Absent fields stay as they are. A new tier must have cpu and memory; its disk is 1G by default, the rest 0."""
 
     cpu: int | float | str | UnsetType = UNSET
     memory: int | str | UnsetType = UNSET
@@ -116,7 +117,7 @@ def _changed_tier(name: str, known: Tier | None, change: TierChange) -> Tier:
         elif known is None and field in ("cpu", "memory"):
             faults.add(field, "missing-field", f"a new tier must say how much {field} it has")
     faults.check()
-    return replace(known or Tier(name, 0, 0, 0), **changed)
+    return replace(known or Tier(name, 0, 0, _DISK_BYTES), **changed)
 
 
 @router.delete("/tiers/{name}", status_code=204)

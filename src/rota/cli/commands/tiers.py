@@ -46,7 +46,7 @@ def set_tier(
     name: _Tier,
     cpu: Annotated[_Text, typer.Option(metavar="CORES")] = None,
     memory: Annotated[_Text, typer.Option(metavar="SIZE")] = None,
-    disk: Annotated[_Text, typer.Option(metavar="SIZE")] = None,
+    disk: Annotated[_Text, typer.Option(metavar="SIZE", help="Disk space; 1G for a new tier.")] = None,
     iops: Annotated[_Text, typer.Option(metavar="N", help="Disk operations per second.")] = None,
     gpu: Annotated[int | None, typer.Option(metavar="N", min=0, help="Whole GPUs.")] = None,
     bandwidth: Annotated[_Text, typer.Option(metavar="BITS", help="Network bits per second: 100M.")] = None,

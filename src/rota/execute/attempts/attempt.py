@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from rota.execute.attempts.sharing import PLAIN, SharingTerms
+from rota.execute.attempts.sharing import PLAIN, SCRATCH_BYTES, SharingTerms
 from rota.execute.logs.capture import Capture
 from rota.execute.messages.masking import mask_text, patterns_of
 from rota.model.attempt import Outcome
@@ -162,20 +162,26 @@ def stopped(attempt: Attempt, reason: Outcome) -> Failure:
     return Failure("disrupted", "stopped because its node was drained or cut off from the server")
 
 
-def over_limit(grant: Resources, limit: str, used: int, what: str = "") -> Failure:
-    """Which limit ended it, what was granted and what was used. `what`: the archive that would go over it."""
+def over_limit(grant: Resources, limit: str, used: int, what: str = "", *, processes: int = 0) -> Failure:
+    """Which limit ended it, what was granted and what was used. `what`: the archive that would go over it.
+
+    `processes`: how many were granted.
+    """
     if limit == "oom":
         granted = bytes_text(grant.memory_bytes)
         return Failure(limit, f"went over its memory: {granted} granted, {bytes_text(used)} used")
     if limit == "disk-limit":
         granted = bytes_text(grant.disk_bytes)
+        if not grant.disk_bytes:
+            granted = f"none but {bytes_text(SCRATCH_BYTES)} for small files"
         if what:
             return Failure(
                 limit, f"{what}: unpacked it goes over the disk space: {granted} granted, {bytes_text(used)} needed"
             )
         return Failure(limit, f"went over its disk space: {granted} granted, {bytes_text(used)} used")
     if limit == "pids-limit":
-        return Failure(limit, f"went over its processes: {used} granted, more were asked for")
+        more = " and more asked for" if used <= processes else ""
+        return Failure(limit, f"went over its processes: {processes} granted, {used} used{more}")
     return Failure(limit, f"its folder holds more than {used} files, or folders more than 200 deep")
 
 

@@ -52,6 +52,7 @@ class _SharingFields(msgspec.Struct):
     image: str = ""
 
 
+SCRATCH_BYTES = 2_000_000  # what the folder of an isolated task may hold that was granted no disk space
 PLAIN = SharingTerms()  # for everything but functions
 UNOWNED = ProcessKey()  # of a child started ahead: it goes to the first tenant that needs a plain one
 _MOST_REMEMBERED = 4096
@@ -88,11 +89,15 @@ def _trusted(tenant: int) -> SharingTerms:
 
 
 def limits_of(grant: Resources, processes: int, isolation: str) -> UnitLimits:
-    """A grant as the limits of the process that runs on it; `processes` 0: the default."""
+    """A grant as the limits of the process that runs on it; `processes` 0: the default.
+
+    An isolated task without disk space still has its script, its result and a little more; a trusted one is not held.
+    """
+    is_isolated = isolation != Isolation.NONE
     return UnitLimits(
         memory_bytes=grant.memory_bytes,
-        pids=(processes or DEFAULT_PROCESSES) + (0 if isolation == Isolation.NONE else SANDBOX_PROCESSES),
+        pids=(processes or DEFAULT_PROCESSES) + (SANDBOX_PROCESSES if is_isolated else 0),
         cpu_milli=grant.cpu_milli,
         iops=grant.iops,
-        disk_bytes=grant.disk_bytes,
+        disk_bytes=grant.disk_bytes or (SCRATCH_BYTES if is_isolated else 0),
     )

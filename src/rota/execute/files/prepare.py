@@ -25,7 +25,7 @@ from rota.execute.files.artifact_cache import copy_into
 from rota.execute.files.checkpoint import Checkpoints, in_thread, owner_of
 from rota.execute.files.transfer import TransferFailed, TransferRefused, Transfers
 from rota.execute.keeper import launch, spawn
-from rota.execute.keeper.limit_watch import MOST_ENTRIES
+from rota.execute.keeper.folder_size import MOST_ENTRIES
 from rota.execute.keeper_link import AwaitedEnd, End, KeeperLink, Lost, Refused, SandboxSpec, Spawn
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
@@ -58,6 +58,7 @@ class _Bounds:
     limit_bytes: int
     beside_bytes: int = 0  # part of the same grant, used by other files
     reserved: tuple[str, ...] = ()  # names that the archive may not have at its top
+    is_the_grant: bool = False  # what is left of the attempt's disk space
 
 
 class Preparer:
@@ -88,7 +89,7 @@ class Preparer:
                 opened.callback(os.close, descriptor)
                 fetched.append((path, descriptor))
             size_bytes = sum(os.fstat(descriptor).st_size for _, descriptor in fetched)
-            granted = attempt.grant.disk_bytes
+            granted = order.limits.disk_bytes
             if granted and size_bytes > granted:
                 raise NotPrepared(over_limit(attempt.grant, "disk-limit", size_bytes))
             # 2. Make the folder and unpack the archive, which needs an empty one.
@@ -100,7 +101,7 @@ class Preparer:
                 archive = await self._fetch(attempt, "archive", spec.archive)
                 opened.callback(os.close, archive)
                 limit = granted - size_bytes if granted else _MOST_UNPACKED_BYTES
-                bounds = _Bounds(limit, beside_bytes=size_bytes, reserved=RESERVED_NAMES)
+                bounds = _Bounds(limit, beside_bytes=size_bytes, reserved=RESERVED_NAMES, is_the_grant=bool(granted))
                 await self._unpack(attempt, order, archive, bounds, "archive")
             # 3. Copy the files, never over one from the archive.
             await in_thread(_copy_all, order.folder, fetched, uid)
@@ -135,6 +136,7 @@ class Preparer:
         archive = await self._fetch(attempt, "package", artifact)
         try:
             await in_thread(work_folder.create, folder, uid)
+            limits = limits_of(attempt.grant, attempt.terms.processes, attempt.terms.process_key.isolation)
             order = Spawn(
                 program="",
                 arguments=[],
@@ -142,10 +144,16 @@ class Preparer:
                 folder=folder,
                 fence_ms=attempt.fence_ms,
                 owner=number,
-                limits=limits_of(attempt.grant, attempt.terms.processes, attempt.terms.process_key.isolation),
+                limits=msgspec.structs.replace(limits, disk_bytes=limit_bytes),  # it is not in the attempt's folder
                 sandbox=SandboxSpec() if is_isolated else None,
             )
-            await self._unpack(attempt, order, archive, _Bounds(limit_bytes), "package")
+            await self._unpack(
+                attempt,
+                order,
+                archive,
+                _Bounds(limit_bytes, is_the_grant=limit_bytes == attempt.grant.disk_bytes),
+                "package",
+            )
             await in_thread(os.chmod, folder, 0o755)  # the unpacking process is dead: this is still the folder we made
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "the folder of its package")) from None
@@ -200,10 +208,10 @@ def _judge(attempt: Attempt, end: End, lines: list[str], bounds: _Bounds, field:
     if end.fenced:
         raise NotPrepared(stopped(attempt, Outcome.DISRUPTED), Outcome.DISRUPTED)
     if end.limit:
-        raise NotPrepared(over_limit(attempt.grant, end.limit, end.used))
+        raise NotPrepared(over_limit(attempt.grant, end.limit, end.used, processes=end.granted_processes))
     code = os.waitstatus_to_exitcode(end.status)
     sentence = lines[-1] if lines else ""
-    if code == unpack.TOO_LARGE and bounds.limit_bytes + bounds.beside_bytes == attempt.grant.disk_bytes:
+    if code == unpack.TOO_LARGE and bounds.is_the_grant:
         raise NotPrepared(over_limit(attempt.grant, "disk-limit", bounds.beside_bytes + _size(lines, bounds), field))
     if code in (unpack.REFUSED, unpack.TOO_LARGE):
         raise NotPrepared(Failure("bad-archive", f"{field}: {sentence or 'it was refused'}"))

@@ -58,7 +58,10 @@ def crash(attempt: Attempt, child: WarmChild, end: End, capture: Capture, run_us
     elif isinstance(end, Ended) and end.fenced:
         outcome, failure = Outcome.DISRUPTED, stopped(attempt, Outcome.DISRUPTED)
     elif isinstance(end, Ended) and end.limit:
-        outcome, failure = Outcome.ERROR, over_limit(attempt.grant, end.limit, end.used)
+        outcome, failure = (
+            Outcome.ERROR,
+            over_limit(attempt.grant, end.limit, end.used, processes=end.granted_processes),
+        )
     elif child.broken:
         why = f"the function's process does not keep to the protocol: {child.broken}"
         outcome, failure = Outcome.CRASHED, Failure("crashed", why[:2000])

@@ -21,11 +21,11 @@ import time
 from collections import deque
 from pathlib import Path
 
-from rota.execute.keeper import launch, reachable_folders, spare_folders
+from rota.execute.keeper import folder_size, launch, reachable_folders, spare_folders
 from rota.execute.keeper.confined_exec import LOW_DESCRIPTORS
 from rota.execute.keeper.containers import Containers
 from rota.execute.keeper.freezing import Freezing
-from rota.execute.keeper.limit_watch import Watch, folder_bytes, over_by_counters
+from rota.execute.keeper.limit_watch import Watch, over_by_counters
 from rota.execute.keeper.memory_use import used_memory_bytes
 from rota.execute.keeper.orders import SpawnOrder, read_spawn
 from rota.execute.keeper.orphans import Orphans
@@ -159,7 +159,7 @@ class Keeper:
         if unit.is_plain:
             self._young.append(unit)
         self._units[number] = self._by_process[unit.main] = unit
-        self._watch.wake(unit.started_at)
+        self._watch.wake(unit, unit.started_at)
         self._freezing.add(unit)
 
     def _relimit(self, number: int, limits: dict[str, int]) -> None:
@@ -171,7 +171,7 @@ class Keeper:
         took = unit.leaf is None or relimit(unit.leaf, before, unit.limits)
         if not took:
             unit.limits, unit.disk_bytes = before, disk_bytes
-        self._watch.wake(time.monotonic())
+        self._watch.wake(unit, time.monotonic())
         self._reports.append(["limited", number, took])
 
     def _adopt_grown(self) -> None:
@@ -215,7 +215,7 @@ class Keeper:
     def _end_over_limit(self) -> None:
         now = time.monotonic()
         if now >= self._watch.due_at:
-            for unit in self._watch.check(list(self._by_process.values()), now):
+            for unit in self._watch.look(list(self._by_process.values()), now):
                 unit.kill()
 
     def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:
@@ -292,8 +292,8 @@ class Keeper:
         self._freezing.discard(unit)
         times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))
         if left:
-            unit.written_bytes = max(unit.written_bytes, folder_bytes(unit.folder))
-        end = (left, unit.fenced, *unit.over, unit.written_bytes)
+            unit.written_bytes = max(unit.written_bytes, folder_size.first_slice(unit.folder))
+        end = (left, unit.fenced, *unit.over, unit.written_bytes, unit.granted_processes)
         self._reports.append(["ended", unit.number, *unit.usage, *times, *end])
         return True
 

@@ -120,7 +120,7 @@ def _outcome(attempt: Attempt, end: Ended) -> tuple[Outcome, int, Failure | None
     if exit_code == 128 + signal.SIGXFSZ and attempt.grant.disk_bytes:
         return Outcome.ERROR, exit_code, over_limit(attempt.grant, "disk-limit", attempt.grant.disk_bytes)
     if end.limit:
-        return Outcome.ERROR, exit_code, over_limit(attempt.grant, end.limit, end.used)
+        return Outcome.ERROR, exit_code, over_limit(attempt.grant, end.limit, end.used, processes=end.granted_processes)
     if code == 0:
         return Outcome.OK, 0, None
     if code > 0:
