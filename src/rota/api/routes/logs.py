@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -14,7 +14,7 @@ from rota.api import log_streams
 from rota.api.described import PAGE, PLAIN_TEXT, TRUTH, WHEN, Media, Parameter, described, one_of, read_query, whole
 from rota.api.log_streams import TaskLog, Unreadable
 from rota.api.members import read_members
-from rota.api.requests import existing, limit_of, task_id, truth_of, when_of, whole_number
+from rota.api.requests import Cursors, existing, limit_of, task_id, truth_of, when_of, whole_number
 from rota.api.services import Services, authorise
 from rota.model.answers.fields import only
 from rota.model.answers.tasks import LogLine
@@ -70,58 +70,73 @@ async def get_log(request: Request, task: str) -> Response:
     asked = whole_number(query, "attempt", default=0, least=0, most=32_767)
     wanted = LogQuery(number, asked, NUMBERS[name] if name else None, when_of(query, "since"))
     after = whole_number(query, "after", default=-1, least=0, most=2**31 - 1)
-    tail = whole_number(query, "tail", default=-1, least=0, most=MOST_TAIL)
+    how = _How.of(query, services.cursors, tail_wanted=after < 0)
     async with services.database.tenant(caller.tenant_id) as connection:
         latest = await reading.latest_attempt(connection, number, caller.tenant_id)
         if latest is None:
             existing(await graphs.read_graph(connection, number, caller.tenant_id))
-    chosen = None if tail < 0 or after >= 0 else tail
     if latest is None:
         if after >= 0:
             raise invalid(
                 [Fault("/after", "invalid-filter", "an array or a graph has no chunks of its own; use cursor")]
             )
-        return await _graph_log(services, caller, wanted, query, chosen)
+        return await _graph_log(services, caller, wanted, how)
     log = TaskLog(services, caller, replace(wanted, attempt=asked or max(latest, 1)), Beginning(after))
-    await log.begin(chosen)
-    if truth_of(query, "follow"):
-        followed = log_streams.follow(log, with_progress=truth_of(query, "progress"))
+    await log.begin(how.tail)
+    if how.follow:
+        followed = log_streams.follow(log, with_progress=how.with_progress)
         return StreamingResponse(followed, media_type=_JSON_LINES)
     # The first page is read before the answer begins, so that a problem still has its own status.
     first = await log.first_page()
-    if truth_of(query, "lines"):
+    if how.lines:
         return StreamingResponse(log_streams.lines(log, first), media_type=_JSON_LINES)
     return StreamingResponse(log_streams.text(log, first, MarkedText()), media_type=_TEXT)
 
 
-async def _graph_log(
-    services: Services, caller: Caller, wanted: LogQuery, query: QueryParams, tail: int | None
-) -> Response:
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How to give the output; of an array or a graph, which page."""
+
+    follow: bool
+    lines: bool
+    with_progress: bool
+    tail: int | None
+    limit: int
+    after_member: int
+
+    @classmethod
+    def of(cls, query: QueryParams, cursors: Cursors, *, tail_wanted: bool) -> _How:
+        """`tail_wanted`: not of a client that resumes after a chunk."""
+        tail = whole_number(query, "tail", default=-1, least=0, most=MOST_TAIL)
+        return cls(
+            follow=truth_of(query, "follow"),
+            lines=truth_of(query, "lines"),
+            with_progress=truth_of(query, "progress"),
+            tail=tail if tail >= 0 and tail_wanted else None,
+            limit=limit_of(query),
+            after_member=cursors.read(query.get("cursor"), 0),
+        )
+
+
+async def _graph_log(services: Services, caller: Caller, wanted: LogQuery, how: _How) -> Response:
     def log_of(member: GraphMember) -> TaskLog:
         attempt = wanted.attempt or max(member.attempt, 1)
         return TaskLog(services, caller, replace(wanted, task=member.id, attempt=attempt), member=member)
 
-    if truth_of(query, "follow"):
-        followed = _follow_graph(services, caller, wanted.task, log_of, tail, with_progress=truth_of(query, "progress"))
+    if how.follow:
+        followed = _follow_graph(services, caller, wanted.task, log_of, how)
         return StreamingResponse(followed, media_type=_JSON_LINES)
-    after = services.cursors.read(query.get("cursor"), 0)
-    page = await read_members(services, caller, wanted.task, after=after, limit=limit_of(query))
+    page = await read_members(services, caller, wanted.task, after=how.after_member, limit=how.limit)
     logs = [log_of(member) for member in page.members]
     headers = {} if page.next is None else {NEXT_PAGE: page.next}
-    if truth_of(query, "lines"):
-        lines = log_streams.all_lines(logs, tail=tail, next=page.next)
+    if how.lines:
+        lines = log_streams.all_lines(logs, tail=how.tail, next=page.next)
         return StreamingResponse(lines, media_type=_JSON_LINES, headers=headers)
-    return StreamingResponse(log_streams.all_text(logs, tail=tail), media_type=_TEXT, headers=headers)
+    return StreamingResponse(log_streams.all_text(logs, tail=how.tail), media_type=_TEXT, headers=headers)
 
 
 async def _follow_graph(
-    services: Services,
-    caller: Caller,
-    graph: int,
-    log_of: Callable[[GraphMember], TaskLog],
-    tail: int | None,
-    *,
-    with_progress: bool,
+    services: Services, caller: Caller, graph: int, log_of: Callable[[GraphMember], TaskLog], how: _How
 ) -> AsyncIterator[bytes]:
     """Follows all members, and those that joined meanwhile. A problem ends the stream: clients resume."""
     known: set[int] = set()
@@ -129,7 +144,7 @@ async def _follow_graph(
         while members := await _new_members(services, caller, graph, known):
             known.update(member.id for member in members)
             logs = [log_of(member) for member in members]
-            async for line in log_streams.follow_all(logs, tail=tail, with_progress=with_progress):
+            async for line in log_streams.follow_all(logs, tail=how.tail, with_progress=how.with_progress):
                 yield line
         async with services.database.tenant(caller.tenant_id) as connection:
             rows = await graphs.read_members(connection, graph, caller.tenant_id)
