@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
 import pytest
 
 from tests.faults.scene import Scene, eventually
@@ -52,3 +57,33 @@ def test_a_worker_that_is_killed_has_not_left(scene: Scene) -> None:
         what="its leader knows that it is away",
     )
     assert _states(scene) == {"node-0": "up"}, "nobody knows what has become of it, for a minute"
+
+
+def test_a_server_that_is_stopped_lets_its_waiting_clients_go_at_once(scene: Scene) -> None:
+    """They go on at another server. Held back, they would delay the end by three seconds."""
+    server = scene.cluster.add_server()
+    [task] = scene.submit(scene.command(later_seconds=0))
+    headers = {"authorization": f"Bearer {scene.cluster.tokens.admin}", "accept": "text/event-stream"}
+    with httpx.Client(base_url=scene.cluster.urls[0], headers=headers, timeout=30, trust_env=False) as http:
+        with (
+            http.stream("GET", f"/v1/tasks/{task}/log", params={"follow": "true"}) as output,
+            http.stream("GET", "/v1/events") as events,
+            ThreadPoolExecutor(1) as threads,
+        ):
+            waiting = threads.submit(http.get, f"/v1/tasks/{task}", params={"wait": 30})
+            following = events.iter_lines()
+            assert next(following).startswith("id: ")
+            eventually(lambda: _connections(server.pid) >= 3, seconds=10, what="the third client has connected")
+            began = time.monotonic()
+            server.stop()
+            seconds = time.monotonic() - began
+            assert waiting.result().json()["status"] == "waiting"
+            assert list(following)[-1] == ""  # a whole event, and the end in order
+            assert "".join(output.iter_lines()) == ""
+    assert seconds < 2.5
+
+
+def _connections(pid: int) -> int:
+    """Connections of clients to the port of a server."""
+    listing = subprocess.run(["ss", "-tnpH", "state", "established"], capture_output=True, text=True, check=True).stdout
+    return sum(f"pid={pid}," in line for line in listing.splitlines())

@@ -228,6 +228,8 @@ async def follow(log: TaskLog, *, with_progress: bool) -> AsyncIterator[bytes]:
                 yield line
                 life.said()
             if follower.is_idle:
+                if log.services.waiting.is_closed:
+                    return
                 if life.is_due:
                     yield life.said()
                 await waiter.until_all_ended(LOOK_SECONDS)
@@ -264,4 +266,6 @@ async def follow_all(logs: Sequence[TaskLog], *, tail: int | None, with_progress
             if life.is_due:
                 yield life.said()
             if all(follower.is_idle for follower in followed.values()):
+                if services.waiting.is_closed:
+                    raise Unreadable
                 await asyncio.sleep(LOOK_SECONDS * max(1.0, len(followed) / _FULL_PACE))

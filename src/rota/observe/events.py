@@ -30,6 +30,14 @@ class Events:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._listeners: dict[int, list[asyncio.Event]] = {}
+        self._is_closed = False
+
+    def close(self) -> None:
+        """This node is stopping: every stream ends, and its listener goes on at another node."""
+        self._is_closed = True
+        for tenant in self._listeners.values():
+            for news in tenant:
+                news.set()
 
     @contextmanager
     def _listening(self, tenant: int) -> Iterator[asyncio.Event]:
@@ -75,7 +83,7 @@ class Events:
                 after = read.cursor
                 if read.full:
                     continue
-                if not forever:
+                if not forever or self._is_closed:
                     yield after
                     return
                 while not news.is_set():

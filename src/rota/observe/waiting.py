@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -24,23 +25,23 @@ class Waiter:
 
     def __init__(self, tasks: Iterable[int]) -> None:
         self.left = set(tasks)
-        self._all = asyncio.Event()
+        self._over = asyncio.Event()
 
     def ended(self, task: int) -> None:
         self.left.discard(task)
         if not self.left:
-            self._all.set()
+            self._over.set()
+
+    def give_up(self) -> None:
+        self._over.set()
 
     async def until_all_ended(self, seconds: float) -> bool:
-        """False: the time ran out first."""
-        if not self.left:
-            return True
-        try:
-            async with asyncio.timeout(seconds):
-                await self._all.wait()
-        except TimeoutError:
-            return False
-        return True
+        """False: the time ran out first, or this node is stopping."""
+        if self.left:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._over.wait()
+        return not self.left
 
 
 class Waiting:
@@ -48,6 +49,14 @@ class Waiting:
         self._database = database
         self._leads_all = leads_all
         self._waiters: dict[int, list[Waiter]] = {}
+        self.is_closed = False
+
+    def close(self) -> None:
+        """This node is stopping: clients are answered at once, and go on waiting at another node."""
+        self.is_closed = True
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                waiter.give_up()
 
     def ended(self, tasks: list[tuple[int, State]]) -> None:
         if self._waiters:
@@ -60,6 +69,8 @@ class Waiting:
         """Must be entered before the caller reads the database, so that no end is missed in between."""
         wanted = list(tasks)
         waiter = Waiter(wanted)
+        if self.is_closed:
+            waiter.give_up()
         for task in wanted:
             self._waiters.setdefault(task, []).append(waiter)
         try:

@@ -135,6 +135,8 @@ async def _run(
         for task in done:
             if task is not stop:
                 task.result()
+        services.waiting.close()
+        services.events.close()
         server.should_exit = True
         await serving
     finally:
