@@ -34,7 +34,7 @@ def make_options(tmp_path: Path, server: StubServer) -> Callable[..., AgentOptio
             "data": tmp_path / "data",
             "capacity": CAPACITY,
             "kill_grace_seconds": 0.5,
-            "settle_seconds": 2.0,
+            "stop_seconds": 4.0,
             "directory": tmp_path,
         }
         return AgentOptions(**{**values, **changes})  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ async def _registered(agent: StartAgent, server: StubServer) -> None:
 
 async def test_results_are_sent_again_until_they_are_settled(agent: StartAgent, server: StubServer) -> None:
     server.settle = False
-    async with agent(settle_seconds=0.1):
+    async with agent(stop_seconds=0.5):
         await server.start(command(1, "true"))
         await server.result(1)
         await server.drop()
@@ -94,7 +94,7 @@ async def test_frames_of_an_older_epoch_are_refused(agent: StartAgent, server: S
 
 
 async def test_a_leader_below_the_floor_is_not_served(agent: StartAgent, server: StubServer) -> None:
-    async with agent(settle_seconds=0.1):
+    async with agent(stop_seconds=0.5):
         server.epoch = 50
         lookups = server.lookups
         await server.drop()

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from rota import wire
 from rota.execute.agent import AgentOptions, run_agent
+from rota.execute.keeper_link import KeeperFacts
 from rota.execute.leaving import Stay
+from rota.execute.processes import engine
 from rota.model.attempt import Outcome
 from rota.model.node import Closed
-from tests.execute.stub_server import PATIENCE_SECONDS, TOKEN, StubServer, shell
+from tests.execute.stub_server import PATIENCE_SECONDS, TOKEN, StartAgent, StubServer, shell
 
 MakeOptions = Callable[..., AgentOptions]
 
@@ -138,3 +144,52 @@ async def test_a_worker_that_servers_refuse_does_not_end_as_if_there_were_nothin
     _, said = await asyncio.wait_for(worker.communicate(), PATIENCE_SECONDS)
     assert worker.returncode == 1
     assert said.decode().endswith("rota: it got no work, because it was refused: there is no such pool: nope\n")
+
+
+async def test_a_stopped_agent_kills_a_task_that_does_not_end_within_its_time_and_reports_it(
+    server: StubServer, agent: StartAgent
+) -> None:
+    async with agent(stop_seconds=1.0, kill_grace_seconds=30.0):
+        await server.start(shell(1, 'trap "" TERM; echo on; while :; do sleep 0.05; done'))
+        await server.until(lambda: server.output(1) == b"on\n")
+        began = time.monotonic()
+    assert time.monotonic() - began < 5.0  # without the rest of the grace
+    assert (await server.result(1)).outcome is Outcome.DISRUPTED
+
+
+async def test_what_an_engine_leaves_behind_ends_with_the_agent(
+    server: StubServer, agent: StartAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """podman without root keeps its namespaces alive by a process that outlives it."""
+    left = _fake_podman(tmp_path, monkeypatch)
+    async with agent(engine="podman"):
+        process = left.read_text().strip()
+        assert _runs(process)
+    assert not _runs(process)
+
+
+async def test_podman_is_not_even_called_if_its_containers_could_not_be_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = _fake_podman(tmp_path, monkeypatch)
+    link = SimpleNamespace(facts=KeeperFacts())  # without control groups
+    found, why = await engine.find("podman", link, tmp_path / "work")  # type: ignore[arg-type]
+    assert found is None
+    assert "control groups" in why
+    assert not left.exists()
+
+
+def _runs(process: str) -> bool:
+    """A process that has ended and that nobody has waited for has no command line."""
+    command = Path("/proc", process, "cmdline")
+    return command.exists() and command.read_bytes() != b""
+
+
+def _fake_podman(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file with the number of the process that it leaves behind."""
+    programs, left = folder / "programs", folder / "left"
+    programs.mkdir()
+    (programs / "podman").write_text(f"#!/bin/sh\nsetsid sleep 1000 >/dev/null 2>&1 &\necho $! > {left}\nexit 1\n")
+    (programs / "podman").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return left

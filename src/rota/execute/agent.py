@@ -73,6 +73,7 @@ OnReady = Callable[[], None] | None
 
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_OUTPUTS_BYTES = 10 * 1024**3
+DEFAULT_STOP_SECONDS = 15.0
 _FENCE_CHECK_SECONDS = 0.5
 
 
@@ -89,7 +90,7 @@ class AgentOptions:
     imports: tuple[str, ...] = ()  # modules every warm child loads before its first call
     kill_grace_seconds: float = 5.0  # between TERM and KILL
     frozen_limit_seconds: float = DEFAULT_FROZEN_SECONDS  # how long attempts stay frozen without a leader
-    settle_seconds: float = 5.0  # how long a stopping agent waits for its last results to be settled
+    stop_seconds: float = DEFAULT_STOP_SECONDS  # for the end of tasks, their last results and output, when stopped
     log_patience_seconds: float = 10.0  # how long a result waits for its output to be stored
     log_spill_bytes: int = DEFAULT_SPILL_BYTES  # disk space for output that no server takes
     use_cgroups: bool = True
@@ -292,8 +293,7 @@ async def _live(
             workbench,
             outbox,
             shipper,
-            kill_grace_seconds=options.kill_grace_seconds,
-            settle_seconds=options.settle_seconds,
+            stop_seconds=options.stop_seconds,
             has_leader=workbench.has_leader.is_set(),
         )
         if processes.images is not None:

@@ -22,6 +22,7 @@ log = structlog.get_logger()
 
 _GOODBYE_SECONDS = 5.0  # for the leader to acknowledge; without a leader there is no goodbye
 _STOPPED_GOODBYE_SECONDS = 2.0  # the same for a stopped agent, for which somebody waits
+_GRACE_PART = 0.7  # of the time to stop: tasks have it between TERM and KILL, unless the usual grace is shorter
 _LINGER_SECONDS = 0.5  # starts that the leader decided before the goodbye still arrive and are given back
 
 
@@ -108,28 +109,33 @@ async def wind_down(
     outbox: Outbox,
     shipper: LogShipper,
     *,
-    kill_grace_seconds: float,
-    settle_seconds: float,
+    stop_seconds: float,
     has_leader: bool,  # without a leader there is no goodbye
 ) -> None:
-    """Ends what runs, then waits a bounded time for results, goodbye and output to arrive."""
+    """Ends what runs; results, goodbye and output arrive within `stop_seconds`, or are left."""
     log.info("stopping", attempts=bench.attempt_count)
     asked_at = time.monotonic()
     bench.leave()
     bench.disrupt_all()
     try:
-        async with asyncio.timeout(kill_grace_seconds + settle_seconds):
-            await bench.empty.wait()
+        async with asyncio.timeout(stop_seconds):
+            await _emptied(bench, stop_seconds * _GRACE_PART)
             await outbox.settled_all.wait()
-    except TimeoutError:
-        log.warning("stopped before the last results were settled", results=len(outbox.unacknowledged))
-        return
-    if has_leader:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STOPPED_GOODBYE_SECONDS):
-                await _acknowledged(bench, since=asked_at)
-    try:
-        async with asyncio.timeout(settle_seconds):
+            if has_leader:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_STOPPED_GOODBYE_SECONDS):
+                        await _acknowledged(bench, since=asked_at)
             await shipper.sent_all.wait()
     except TimeoutError:
-        log.warning("stopped before all output was sent; the rest of it is lost")
+        left = {"results": len(outbox.unacknowledged), "attempts": bench.attempt_count}
+        log.warning("stopped before all results and output were stored", **left)
+
+
+async def _emptied(bench: Workbench, grace_seconds: float) -> None:
+    """Waits until nothing runs. What has not ended after the grace is killed."""
+    try:
+        async with asyncio.timeout(grace_seconds):
+            await bench.empty.wait()
+    except TimeoutError:
+        bench.kill_all()
+        await bench.empty.wait()

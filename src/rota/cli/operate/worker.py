@@ -17,8 +17,6 @@ from rota.model.node import node_name_trouble
 from rota.model.units import bytes_of, milliseconds_of
 from rota.servers import addresses_of
 
-_LONGEST_IDLE_MS = 30 * 24 * 3600 * 1000
-
 
 def add_to(app: typer.Typer) -> None:
     app.command(
@@ -70,6 +68,13 @@ def worker(
         typer.Option(metavar="SIZE", help="Output kept on disk while no server takes it. [default: 256Mi]"),
     ] = None,
     imports: Imports = None,
+    stop_within: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="When stopped, end within this time; tasks have 70 % of it, at most 5 s, between SIGTERM and SIGKILL.",
+        ),
+    ] = "15s",
     once: Annotated[bool, typer.Option("--once", help="Run one task, and exit when its result is stored.")] = False,
     idle_exit: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Exit after this long without a task, e.g. 5m.")
@@ -93,7 +98,8 @@ def worker(
         checkpoint_limit_bytes=size_setting("checkpoint_limit", checkpoint_limit, "1Gi"),
         log_spill_bytes=size_setting("log_spill", log_spill, "256Mi"),
         once=once,
-        idle_seconds=_idle_seconds(idle_exit),
+        idle_seconds=None if idle_exit is None else _seconds("--idle-exit", idle_exit, "1s", "30d"),
+        stop_seconds=_seconds("--stop-within", stop_within, "100ms", "1h"),
     )
     checks.data_folder("--data", data)
     raise typer.Exit(run_worker(options))
@@ -123,13 +129,11 @@ def _name(name: str) -> str:
     return name
 
 
-def _idle_seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
+def _seconds(option: str, text: str, least: str, most: str) -> float:
     try:
         milliseconds = milliseconds_of(text)
     except ValueError as error:
-        raise checks.wrong("--idle-exit", str(error)) from None
-    if not 1000 <= milliseconds <= _LONGEST_IDLE_MS:
-        raise checks.wrong("--idle-exit", f"{text[:40]!r} is not from 1s to 30d")
+        raise checks.wrong(option, str(error)) from None
+    if not milliseconds_of(least) <= milliseconds <= milliseconds_of(most):
+        raise checks.wrong(option, f"{text[:40]!r} is not from {least} to {most}")
     return milliseconds / 1000

@@ -14,7 +14,14 @@ from pathlib import Path
 import uvloop
 
 from rota.cli.operate.own_process import announce_ready, configure_logging, leave_no_dump, say
-from rota.execute.agent import DEFAULT_CACHE_BYTES, DEFAULT_OUTPUTS_BYTES, AgentError, AgentOptions, run_agent
+from rota.execute.agent import (
+    DEFAULT_CACHE_BYTES,
+    DEFAULT_OUTPUTS_BYTES,
+    DEFAULT_STOP_SECONDS,
+    AgentError,
+    AgentOptions,
+    run_agent,
+)
 from rota.execute.attempts.frozen import DEFAULT_LIMIT_SECONDS as DEFAULT_FROZEN_SECONDS
 from rota.execute.connection import TwinError
 from rota.execute.data_folder import DataFolderInUse
@@ -58,6 +65,7 @@ class WorkerOptions:
     devices: tuple[str, ...] = ()
     once: bool = False
     idle_seconds: float | None = None
+    stop_seconds: float = DEFAULT_STOP_SECONDS
 
 
 def run_worker(options: WorkerOptions) -> int:
@@ -103,6 +111,7 @@ def run_worker(options: WorkerOptions) -> int:
         log_spill_bytes=options.log_spill_bytes,
         frozen_limit_seconds=options.frozen_ms / 1000,
         devices=devices,
+        stop_seconds=options.stop_seconds,
         stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
     )
     # No process that we start may find the token in its environment.

@@ -213,6 +213,12 @@ class Workbench:
         self.drain()
         self.stop(list(self._attempts), "drain")
 
+    def kill_all(self) -> None:
+        """The time to end politely is over."""
+        for attempt in list(self._attempts.values()):
+            if attempt.phase is Phase.RUNNING:
+                self._executor(attempt).kill(attempt)
+
     def forget_all(self) -> None:
         """Another database, which knows nothing of these attempts: kills them all and reports none."""
         for attempt in list(self._attempts.values()):

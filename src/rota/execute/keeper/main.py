@@ -354,6 +354,7 @@ class Keeper:
             time.sleep(0.001)
         process_trees.kill_marked(self._work, below=True)
         self._containers.end()
+        process_trees.kill_marked(process_trees.engine_mark(self._work), below=False)
         work_folder.remove_all_below(self._work)
         work_folder.remove_all_below(spare_folders.folder_of(self._work))
         if self._setup.host is not None:

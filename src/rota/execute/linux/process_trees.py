@@ -22,6 +22,11 @@ _NOT_RUNNING = (b"T", b"t", *_DEAD)  # stopped, traced, or dead
 _STOP_ROUNDS = 200
 
 
+def engine_mark(work: str) -> str:
+    """The mark of a container engine's own processes, which belong to no attempt."""
+    return f"{work}/engine"
+
+
 def signal_all(processes: list[int], number: int) -> None:
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from rota.execute.keeper_link import Ended, KeeperLink
-from rota.execute.linux import cgroups
+from rota.execute.linux import cgroups, process_trees
 from rota.execute.processes import sandbox_proof
 from rota.execute.sandbox import engine_calls
 from rota.execute.sandbox.bubblewrap import SYSTEM, Mount
@@ -69,10 +69,12 @@ async def find(choice: str, link: KeeperLink, work: Path) -> tuple[Engine | None
     if choice == NONE:
         return None, "it was switched off"
     swept: set[str] = set()
-    for engine in candidates(choice, os.environ):
+    for found in candidates(choice, os.environ):
+        # podman without root leaves a process behind that keeps its namespaces; the keeper ends it by this mark.
+        engine = replace(found, env=found.env | {process_trees.MARK: process_trees.engine_mark(str(work))})
         if engine.kind not in swept:
             swept.add(engine.kind)
-            why = await asyncio.to_thread(_prepare, engine, data_label(work))
+            why = _why_unlimited(engine, link) or await asyncio.to_thread(_prepare, engine, data_label(work))
             if why:
                 reasons.append(f"{engine.kind}: {why}")
                 continue
@@ -93,8 +95,6 @@ def data_label(work: Path) -> str:
 
 async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
     """Why containers of this engine can't be relied on here; "" if they can."""
-    if engine.kind == PODMAN and not link.facts.container_groups:
-        return "podman's containers are limited and ended through control groups, and this agent can make none"
     data = data_label(work)
     container_spec = ContainerSpec(
         engine=engine, image=PROOF_IMAGE, name=f"{data}-proof", data=data, tmp_bytes=1024 * 1024, mounts=_programs()
@@ -106,6 +106,13 @@ async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
     if engine.kind == PODMAN and not end.cpu_us and not end.peak_memory_bytes:
         return "a first container ran outside the control group it was given"
     return "; ".join(sandbox_proof.judge(output, uid=None))
+
+
+def _why_unlimited(engine: Engine, link: KeeperLink) -> str:
+    """Known before the engine is called, which may leave a process and files behind."""
+    if engine.kind == PODMAN and not link.facts.container_groups:
+        return "podman's containers are limited and ended through control groups, and this agent can make none"
+    return ""
 
 
 def _prepare(engine: Engine, data: str) -> str:
