@@ -25,6 +25,7 @@ PR_SET_PDEATHSIG = 1
 CLONE_NEWUSER = 0x10000000
 LONGEST_SOCKET_FOLDER = 80  # the path of a Unix socket has at most 107 bytes
 START_SECONDS = 60.0
+STOP_SECONDS = 20.0
 
 CONFIGURATION = {
     "listen_addresses": "",
@@ -92,16 +93,17 @@ class EmbeddedPostgres:
         self._wait_until_ready(self._process)
         return self.url
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """In order within `seconds`; else at once, and the next start recovers every commit from its log."""
         process, self._process = self._process, None
         if process is None:
             return
         process.send_signal(signal.SIGINT)  # fast shutdown: ends sessions, keeps every commit
         try:
-            process.wait(20)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGQUIT)
-            process.wait(20)
+            process.wait(STOP_SECONDS)
 
     def poll(self) -> int | None:
         """The exit code if it has ended by itself."""

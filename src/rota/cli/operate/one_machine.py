@@ -1,12 +1,14 @@
 """`rota up`: PostgreSQL, a server node and a worker on this machine, supervised by one process.
 
-The parts are the same processes that a cluster runs. A part that dies is restarted; when this process ends, however it
-ends, all parts end. All data is in one folder, which a lock reserves for one `rota up`.
+The parts are the same processes that a cluster runs. A part that dies is restarted. When this process ends, however it
+ends, everything that it started ends within five seconds: in order if it can, else by force, which loses nothing that
+was acknowledged. All data is in one folder, which a lock reserves for one `rota up`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -18,6 +20,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -29,13 +32,19 @@ from rich.table import Table
 
 from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
 from rota.client.transport.profile import Profile, profile_path, write_profile
+from rota.execute.linux import process_trees
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
 from rota.store.key_file import ensure_key_file
 from rota.store.migrations import SchemaTooNew, TooOldPostgres, upgrade
 from rota.store.trouble import DatabaseRefused, until_database
 
 START_SECONDS = 60.0
-STOP_SECONDS = 20.0
+# When each ends at the latest, after the signal to stop. A worker first has its own time, to end its tasks.
+WORKER_OWN_SECONDS = 2.4
+STOP_SECONDS = {"worker": 2.9, "server node": 3.5}
+POSTGRES_STOP_SECONDS = 4.1
+LAST_STOP_SECONDS = 4.3  # for whatever else was started
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +76,6 @@ class UpOptions:
 
 class Trouble(Exception):
     """A start that failed, with the reason in one sentence."""
-
-
-class Stopped(Exception):
-    """A signal to stop came during the start."""
 
 
 class Part:
@@ -121,15 +126,20 @@ class Part:
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    def stop(self) -> None:
+    def stop(self, until: float) -> None:
+        """In order until that moment of the monotonic clock, then by force."""
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
         try:
-            self._process.wait(STOP_SECONDS)
+            self._process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class StopSignal(KeyboardInterrupt):
+    """Ctrl-C, SIGTERM, or the terminal was closed. As a KeyboardInterrupt it also gets through an event loop."""
 
 
 def run_up(options: UpOptions) -> int:
@@ -141,16 +151,18 @@ def run_up(options: UpOptions) -> int:
     except (Trouble, OSError) as error:
         sys.stderr.write(f"rota: {error}\n")
         return 4 if isinstance(error, Trouble) else 2
-    stopping = _stop_pipe()
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # so that `_end_the_rest` finds whatever was started, by whomever
     postgres: EmbeddedPostgres | None = None
     parts: list[Part] = []
+    code = 130  # of a start that was interrupted
     try:
+        _raise_at_signals()
         with console.status("Starting PostgreSQL …") as status:
             if options.database is None:
                 postgres = EmbeddedPostgres(options.data / "postgres")
                 postgres.start()
             database = options.database or (postgres.url if postgres else "")
-            tokens = asyncio.run(_prepare(database, options.data, stopping, status))
+            tokens = asyncio.run(_prepare(database, options.data, status))
             ensure_key_file(options.data / "secrets.key", secrets.token_bytes)
             for part in _parts(options, database, tokens):
                 status.update(f"Starting the {part.name} …")
@@ -158,37 +170,59 @@ def run_up(options: UpOptions) -> int:
                 part.start()
                 part.wait_until_ready()
         write_profile(Profile((options.url,), tokens.admin), profile_path())
+        code = 0
         _welcome(console, options, postgres, parts)
-        _watch(stopping, postgres, parts)
-        return 0
-    except Stopped:
-        return 0
+        _watch(postgres, parts)
+    except StopSignal:
+        pass
     except (DatabaseRefused, SchemaTooNew, TooOldPostgres) as error:
         sys.stderr.write(f"rota: {error}\n")
-        return 4 if isinstance(error, DatabaseRefused) else 1
+        code = 4 if isinstance(error, DatabaseRefused) else 1
     except (Trouble, EmbeddedError) as error:
         sys.stderr.write(f"rota: {error}\n")
-        return 5
+        code = 5
     finally:
-        console.print("Stopping …")
-        for part in reversed(parts):
-            part.stop()
-        if postgres is not None:
-            postgres.stop()
-        console.print("Stopped. All data is kept; `rota up` continues from here.")
+        _stop(console, postgres, parts)
         lock.close()
+    return code
 
 
-async def _prepare(database: str, folder: Path, stopping: int, status: Status) -> FirstTokens:
+def _stop(console: Console, postgres: EmbeddedPostgres | None, parts: list[Part]) -> None:
+    asked_at = time.monotonic()
+    _ignore_signals()
+    _tell(console, "Stopping …")
+    for part in reversed(parts):
+        part.stop(asked_at + STOP_SECONDS[part.name])
+    if postgres is not None:
+        postgres.stop(max(0.0, asked_at + POSTGRES_STOP_SECONDS - time.monotonic()))
+    _end_the_rest(asked_at + LAST_STOP_SECONDS)
+    _tell(console, "Stopped. All data is kept; `rota up` continues from here.")
+
+
+def _end_the_rest(until: float) -> None:
+    """Waits for the last processes, such as the keeper of a worker that was killed, and kills what is still there."""
+    while left := process_trees.descendants(os.getpid()):
+        if time.monotonic() >= until:
+            process_trees.signal_all(left, signal.SIGKILL)
+        _reap(())
+        time.sleep(0.01)
+
+
+def _reap(own: Collection[int | None]) -> None:
+    """Collects ended processes that became ours because their parents ended; `own` are collected elsewhere."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if ended.si_pid in own:
+                return
+            os.waitpid(ended.si_pid, 0)
+
+
+async def _prepare(database: str, folder: Path, status: Status) -> FirstTokens:
     """Brings the schema up to date and makes the first tokens, as soon as there is a database."""
 
     async def prepare() -> FirstTokens:
         await upgrade(database)
         return await ensure_first_tokens(database, folder)
-
-    async def sleep(seconds: float) -> None:
-        if select.select([stopping], [], [], seconds)[0]:
-            raise Stopped
 
     said = ""
 
@@ -199,7 +233,7 @@ async def _prepare(database: str, folder: Path, stopping: int, status: Status) -
             said = reason
         status.update("Waiting for the database …")
 
-    return await until_database(prepare, say_why, sleep)
+    return await until_database(prepare, say_why, asyncio.sleep)
 
 
 def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]:
@@ -218,6 +252,7 @@ def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]
     offered += ["--pull-timeout", f"{options.pull_ms}ms", "--image-limit", str(options.image_bytes)]
     offered += ["--frozen-limit", f"{options.frozen_ms}ms"]
     offered += [word for device in options.devices for word in ("--device", device)]
+    offered += ["--stop-within", f"{WORKER_OWN_SECONDS}s"]
     return [
         Part(
             "server node",
@@ -239,9 +274,10 @@ def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]
     ]
 
 
-def _watch(stopping: int, postgres: EmbeddedPostgres | None, parts: list[Part]) -> None:
-    """Restart parts that died, until a signal to stop."""
-    while not select.select([stopping], [], [], 0.25)[0]:
+def _watch(postgres: EmbeddedPostgres | None, parts: list[Part]) -> None:
+    """Restarts parts that died, until a signal to stop is raised."""
+    while True:
+        time.sleep(0.25)
         if postgres is not None and postgres.poll() is not None:
             sys.stderr.write("rota: PostgreSQL ended and is started again\n")
             postgres.start()
@@ -249,6 +285,7 @@ def _watch(stopping: int, postgres: EmbeddedPostgres | None, parts: list[Part]) 
             if part.died() and part.restart_due():
                 sys.stderr.write(f"rota: the {part.name} ended and is started again (see {part.log})\n")
                 part.start()
+        _reap((postgres.pid if postgres else None, *(part.pid for part in parts)))
 
 
 def _welcome(console: Console, options: UpOptions, postgres: EmbeddedPostgres | None, parts: list[Part]) -> None:
@@ -291,14 +328,32 @@ def _check_port(port: int) -> None:
             ) from error
 
 
-def _stop_pipe() -> int:
-    """A descriptor that becomes readable at a signal to stop."""
-    readable, writable = os.pipe()
-    os.set_blocking(writable, False)
-    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)
-    return readable
+def _raise_at_signals() -> None:
+    def stop(*_: object) -> None:
+        _ignore_signals()  # the first one is enough
+        raise StopSignal
+
+    for number in _stop_signals():
+        signal.signal(number, stop)
+
+
+def _ignore_signals() -> None:
+    for number in _stop_signals():
+        signal.signal(number, lambda *_: None)  # SIG_IGN would be inherited by what is started
+
+
+def _stop_signals() -> list[signal.Signals]:
+    """Without SIGHUP if it is ignored: `nohup rota up` outlives its terminal."""
+    all_signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    return [number for number in all_signals if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _tell(console: Console, text: str) -> None:
+    """To a terminal that may be gone by now."""
+    try:
+        console.print(text)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the buffer is written when the process ends
 
 
 def _tail(path: Path) -> str:
@@ -306,4 +361,8 @@ def _tail(path: Path) -> str:
 
 
 def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
