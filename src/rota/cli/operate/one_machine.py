@@ -154,7 +154,7 @@ def run_up(options: UpOptions) -> int:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # so that `_end_the_rest` finds whatever was started, by whomever
     postgres: EmbeddedPostgres | None = None
     parts: list[Part] = []
-    code = 130  # of a start that was interrupted
+    code = 0
     try:
         _raise_at_signals()
         with console.status("Starting PostgreSQL …") as status:
@@ -170,7 +170,6 @@ def run_up(options: UpOptions) -> int:
                 part.start()
                 part.wait_until_ready()
         write_profile(Profile((options.url,), tokens.admin), profile_path())
-        code = 0
         _welcome(console, options, postgres, parts)
         _watch(postgres, parts)
     except StopSignal:
