@@ -236,7 +236,7 @@ class ControlConnection:
             case wire.Drain():
                 bench.drain()
             case wire.Reload():
-                bench.reload()
+                bench.functions.reload()  # code was deployed: children with the old one finish their calls and exit
             case _:
                 log.warning("an unexpected frame is ignored", frame=type(frame).__name__)
 

@@ -137,8 +137,7 @@ class Workbench:
                     else:
                         self._give_back([attempt])
                 elif attempt.stopping is None and attempt.phase is Phase.RUNNING:
-                    attempt.stopping = outcome
-                    attempt.stopping_order = reason
+                    attempt.stopping, attempt.stopping_order = outcome, reason
                     if attempt.frozen_at is None:
                         self._executor(attempt).stop(attempt)
                     else:  # a signal would let it act
@@ -203,10 +202,6 @@ class Workbench:
     def undrain(self) -> None:
         self._draining = self._stopping
 
-    def reload(self) -> None:
-        """Code was deployed: children that have loaded the old code finish their calls and exit."""
-        self.functions.reload()
-
     def disrupt_all(self) -> None:
         """The agent is stopping: takes nothing new, gives waiting attempts back, ends running ones politely."""
         self._stopping = True
@@ -215,9 +210,8 @@ class Workbench:
 
     def kill_all(self) -> None:
         """The time to end politely is over."""
-        for attempt in list(self._attempts.values()):
-            if attempt.phase is Phase.RUNNING:
-                self._executor(attempt).kill(attempt)
+        for attempt in [one for one in self._attempts.values() if one.phase is Phase.RUNNING]:
+            self._executor(attempt).kill(attempt)
 
     def forget_all(self) -> None:
         """Another database, which knows nothing of these attempts: kills them all and reports none."""
