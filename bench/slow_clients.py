@@ -124,6 +124,7 @@ def _attack(cluster: Cluster, kind: str, clients: int, addresses: int, artifact:
         target=_run_slow, args=(kind, port, clients, addresses, artifact, cluster.tokens.admin, theirs)
     )
     process.start()
+    theirs.close()
     try:
         yield counted
         ours.send("stop")
@@ -134,6 +135,7 @@ def _attack(cluster: Cluster, kind: str, clients: int, addresses: int, artifact:
 
 
 def _run_slow(kind: str, port: int, clients: int, addresses: int, artifact: str, token: str, pipe: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     asyncio.run(_Slow(kind, port, artifact, token).run(clients, addresses, pipe))
