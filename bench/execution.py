@@ -9,13 +9,13 @@ from pathlib import Path
 
 from bench.stand import TICKS, Stand
 from bench.workloads import TRUE, settle, submit, submit_from_two
-from rota.execute.keeper import setup
+from rota.execute.keeper import setup, spawn
 from rota.execute.sandbox import bubblewrap, seccomp
 
 PLAIN_NOTHING: dict[str, object] = {"function": "bench.tasks:nothing"}
 SANDBOXED_NOTHING: dict[str, object] = {**PLAIN_NOTHING, "isolation": "sandbox"}
 SANDBOXED_TRUE: dict[str, object] = {**TRUE, "isolation": "sandbox"}
-_FILTER_DESCRIPTOR, _ENVIRONMENT_DESCRIPTOR = 9, 8
+_FILTER_DESCRIPTOR, _ARGUMENTS_DESCRIPTOR = 9, 8
 
 
 def sandboxes(stand: Stand, *, count: int, repetitions: int) -> None:
@@ -118,15 +118,12 @@ def _bare_per_second(count: int, *, at_once: int) -> float:
             link_of=lambda path: os.readlink(path) if os.path.islink(path) else None,
             exists=os.path.exists,
         )
-        argv = bubblewrap.arguments(
-            host, bubblewrap.Sandbox(), folder=folder, seccomp=_FILTER_DESCRIPTOR, environment=_ENVIRONMENT_DESCRIPTOR
-        )
-        argv.append("/bin/true")
-        filter_ = seccomp.program()
+        words = bubblewrap.arguments(host, bubblewrap.Sandbox(), folder=folder, seccomp=_FILTER_DESCRIPTOR)
+        arguments, filter_ = bubblewrap.handed(words), seccomp.program()
         began, begun, ended = time.perf_counter(), 0, 0
         while ended < count:
             while begun < count and begun - ended < at_once:
-                _spawn(argv, filter_)
+                _spawn(host.bwrap, arguments, filter_)
                 begun += 1
             _, status = os.wait()
             if status:
@@ -135,18 +132,13 @@ def _bare_per_second(count: int, *, at_once: int) -> float:
         return count / (time.perf_counter() - began)
 
 
-def _spawn(argv: list[str], filter_: bytes) -> None:
-    descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
-    os.write(descriptor, filter_)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    nothing = os.memfd_create("environment", os.MFD_CLOEXEC)
-    actions = [
-        (os.POSIX_SPAWN_DUP2, descriptor, _FILTER_DESCRIPTOR),
-        (os.POSIX_SPAWN_DUP2, nothing, _ENVIRONMENT_DESCRIPTOR),
-    ]
-    os.posix_spawn(argv[0], argv, {"PATH": "/usr/bin:/bin"}, file_actions=actions)
-    os.close(descriptor)
-    os.close(nothing)
+def _spawn(bwrap: str, arguments: bytes, filter_: bytes) -> None:
+    handed = {_FILTER_DESCRIPTOR: spawn.readable(filter_), _ARGUMENTS_DESCRIPTOR: spawn.readable(arguments)}
+    actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in handed.items()]
+    argv = [*bubblewrap.command_line(_ARGUMENTS_DESCRIPTOR), "/bin/true"]
+    os.posix_spawn(bwrap, argv, {"PATH": "/usr/bin:/bin"}, file_actions=actions)
+    for descriptor in handed.values():
+        os.close(descriptor)
 
 
 def _agent_rss_mib(stand: Stand) -> int:

@@ -123,17 +123,15 @@ def test_a_named_root_is_shown_entry_by_entry_instead_of_this_machines_system() 
         reachable_as=(("/roots/d", "/run/s/1"),),
         roots=(root,),
     )
-    assert " ".join(
-        arguments(host, Sandbox(root="/roots/d", tmp_bytes=1024), folder="/w/1-1", seccomp=9, environment=8)
-    ) == (
-        "/usr/bin/bwrap --args 8 --unshare-user --uid 1000 --gid 1000 --disable-userns --unshare-pid --unshare-ipc --unshare-uts"
+    assert " ".join(arguments(host, Sandbox(root="/roots/d", tmp_bytes=1024), folder="/w/1-1", seccomp=9)) == (
+        "--unshare-user --uid 1000 --gid 1000 --disable-userns --unshare-pid --unshare-ipc --unshare-uts"
         " --unshare-cgroup --hostname rota --unshare-net --cap-drop ALL --die-with-parent --new-session --seccomp 9"
         " --ro-bind /run/s/1/etc /etc --ro-bind /run/s/1/init /init --ro-bind /run/s/1/usr /usr"
-        " --symlink usr/bin /bin --proc /proc --dev /dev --size 1024 --tmpfs /tmp --size 1024 --tmpfs /dev/shm --dir /run"
+        " --symlink usr/bin /bin --proc /proc --size 4096 --tmpfs /proc/1 --remount-ro /proc/1 --dev /dev --size 1024 --tmpfs /tmp --size 1024 --tmpfs /dev/shm --dir /run"
         " --remount-ro /dev"
-        " --bind /w/1-1 /task --chdir /task --remount-ro / --"
+        " --bind /w/1-1 /task --chdir /task --remount-ro /"
     )
-    networked = arguments(host, Sandbox(root="/roots/d", network=True), folder="/w/1-1", seccomp=9, environment=8)
+    networked = arguments(host, Sandbox(root="/roots/d", network=True), folder="/w/1-1", seccomp=9)
     assert networked[networked.index("/etc/hosts") - 1 : networked.index("/etc/hosts") + 2] == [
         "--ro-bind",
         "/etc/hosts",
