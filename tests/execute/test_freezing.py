@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.execute.keeper.unit import Unit
 from rota.execute.linux import cgroup_limits, cgroups
 from rota.execute.linux.cgroup_limits import FREEZER, KILL, Leaf
 from rota.model.attempt import Outcome
@@ -356,6 +357,32 @@ def test_a_frozen_group_can_be_killed_and_removed_without_acting(tmp_path: Path,
         assert cgroups.sweep(leaf.folders[0])
         os.waitpid(child, 0)
     assert len(ticks(file)) == seen
+
+
+def test_a_unit_frozen_by_the_old_freezer_gets_no_signal_that_it_could_act_on(tmp_path: Path) -> None:
+    """SIGKILL alone would leave it frozen for ever, and thawing first would let it act."""
+    leaf = Leaf(False, {FREEZER: f"{_home(FREEZER)}/rota-unit-{os.getpid()}"})
+    leaf.make()
+    file, last_words = tmp_path / "file", tmp_path / "last words"
+    child = os.fork()
+    if child == 0:
+        leaf.enter()
+        os.execv(
+            "/bin/sh", ["sh", "-c", f"trap 'touch \"{last_words}\"' TERM; {TICKING.format(count=10_000, file=file)}"]
+        )
+    unit = Unit(1, str(tmp_path), FENCE_MS)
+    unit.main, unit.leaf, unit.is_plain = child, leaf, True
+    try:
+        _until(lambda: ticks(file))
+        assert unit.freeze()
+        _until(lambda: time.time() - ticks(file)[-1] > 0.2)
+        seen = len(ticks(file))
+        unit.terminate()
+        os.waitpid(child, 0)
+    finally:
+        assert cgroups.sweep(leaf.folders[0])
+    assert len(ticks(file)) == seen
+    assert not last_words.exists()
 
 
 def _home(tree: str) -> str:

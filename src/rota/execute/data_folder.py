@@ -39,6 +39,8 @@ def sweep(data: Path) -> Path:
     take a while after a crash: run it in a thread.
     """
     work = data.resolve() / "work"
+    for parent in cgroups.existing_parents(data):
+        cgroups.kill(parent)  # also thaws: a frozen process of a v1 group dies only then
     if not process_trees.kill_marked(str(work), below=True, patience_seconds=10):
         log.error("processes of a previous agent could not be ended", folder=str(work))
     for parent in cgroups.existing_parents(data):

@@ -52,13 +52,15 @@ class Freezing:
             self._freeze(unit)
 
     def _freeze(self, unit: Unit) -> None:
-        if unit.is_plain and unit.leaf is None and not unit.ended_at:
+        if unit.ended_at or unit.killed:
+            return  # it is about to be gone
+        if unit.is_plain and unit.leaf is None:
             self._join_group(unit)
-        if unit.ended_at or not unit.freeze():
-            unit.fenced = not unit.ended_at
-            unit.kill()
-        else:
+        if unit.freeze():
             self._frozen[unit] = None
+        else:
+            unit.fenced = True
+            unit.kill()
 
     def _thaw_trusted(self) -> None:
         now = time.monotonic()
