@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -175,3 +176,68 @@ def test_a_held_task_says_why_and_goes_on_as_what_it_was(served: Served) -> None
 def test_a_reason_is_one_short_line(served: Served, reason: str) -> None:
     answer = served.send("POST", f"/v1/tasks/{served.submit()}/hold", {"reason": reason})
     assert answer.status_code in (400, 422), answer.text
+
+
+# ---- a start time that is moved --------------------------------------------------------------------------------------
+
+
+def times(served: Served, task: int) -> tuple[str, int | None, int]:
+    """Its state, and in how many minutes it is due, and late."""
+    document = served.send("GET", f"/v1/tasks/{task}").json()
+    [(wakes, late)] = served.ask(
+        """select round(extract(epoch from wake_at - now()) / 60)::integer,
+            round(extract(epoch from start_by - now()) / 60)::integer from queue where id = $1""",
+        task,
+    )
+    return document["state"], wakes, late
+
+
+@pytest.mark.parametrize("submitted", [{}, {"delay": "1h"}, {"at": "2099-01-01T00:00:00Z"}])
+def test_a_start_time_can_be_moved_given_and_taken_away(served: Served, submitted: dict[str, str]) -> None:
+    if "at" in submitted:
+        submitted = {"at": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
+    task = served.submit(tolerance="10m", **submitted)
+    moved = edit(served, task, {"delay": "3h"})
+    assert moved.status_code == 200, moved.text
+    assert times(served, task) == ("delayed", 180, 190)
+    [record] = moved.json()["edits"]
+    assert record["changes"]["not_before"][1] == moved.json()["not_before"]
+    at = (datetime.now(UTC) + timedelta(hours=5)).isoformat()
+    assert edit(served, task, {"at": at, "tolerance": "20m"}, version=1).status_code == 200
+    assert times(served, task) == ("delayed", 300, 320)
+    assert edit(served, task, {"delay": 0}, version=2).status_code == 200
+    assert times(served, task) == ("ready", 18, 20), "its timer is the time at which it becomes urgent"
+
+
+def test_the_start_time_of_a_held_or_blocked_task_is_obeyed_later(served: Served) -> None:
+    held = served.submit(tolerance="10m")
+    served.send("POST", f"/v1/tasks/{held}/hold")
+    assert edit(served, held, {"delay": "2h"}, version=1).json()["state"] == "paused"
+    served.send("POST", f"/v1/tasks/{held}/release")
+    assert times(served, held)[:2] == ("delayed", 120)
+    blocked = served.submit(after=[held], delay="9h")
+    assert edit(served, blocked, {"delay": "4h"}).json()["state"] == "blocked"
+    assert times(served, blocked)[:2] == ("blocked", None)
+    [(moved,)] = served.ask(
+        "select round(extract(epoch from not_before - now()) / 60)::integer from queue where id = $1", blocked
+    )
+    assert moved == 240
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"at": "tomorrow"}, "/at"),
+        ({"at": "2030-01-01T00:00:00"}, "/at"),
+        ({"at": "3030-01-01T00:00:00Z"}, "/at"),
+        ({"delay": "-1h"}, "/delay"),
+        ({"delay": "soon"}, "/delay"),
+        ({"at": "2030-01-01T00:00:00Z", "delay": "1h"}, "/at"),
+    ],
+)
+def test_a_bad_start_time_is_named_and_nothing_changes(served: Served, changes: dict[str, str], pointer: str) -> None:
+    task = served.submit()
+    answer = edit(served, task, changes)
+    assert answer.status_code == 422
+    assert [fault["pointer"] for fault in answer.json()["errors"]] == [pointer]
+    assert served.send("GET", f"/v1/tasks/{task}").json()["version"] == 0

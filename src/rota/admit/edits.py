@@ -13,7 +13,7 @@ from rota.admit.judge import fields, resources
 from rota.admit.judge.facts import Facts
 from rota.model.errors import FaultList
 from rota.model.request import rules
-from rota.model.request.edit import Edit, EditRequest
+from rota.model.request.edit import EDITABLE, Edit, EditRequest
 from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Shape
 
@@ -29,8 +29,8 @@ class Movable:
 
 def edit_of(wanted: EditRequest, task: Movable, facts: Facts, faults: FaultList) -> Edit:
     if wanted.empty:
-        faults.add("", "invalid-value", "give at least one of priority, lane, cap, tolerance and pool")
-    given = {name: getattr(wanted, name) for name in ("priority", "lane", "cap", "tolerance", "pool")}
+        faults.add("", "invalid-value", f"give at least one of {', '.join(EDITABLE)}")
+    given = {name: getattr(wanted, name) for name in EDITABLE}
     asked = TaskRequest(**{name: value for name, value in given.items() if value is not UNSET})
     rules.check_order(asked, faults)
     lane = None if wanted.lane is UNSET else fields.lane_named(wanted.lane, facts, faults)
@@ -45,10 +45,14 @@ def edit_of(wanted: EditRequest, task: Movable, facts: Facts, faults: FaultList)
             faults.add("pool", "isolation-not-allowed", f"pool {pool.name} allows {allowed}, not {task.isolation}")
         if not task.unplaceable_waits:
             resources.check_satisfiable(task.shape, pool, faults, field="pool")
+    timed = wanted.at is not UNSET or wanted.delay is not UNSET
+    not_before = fields.not_before_of(asked, facts.now, faults) if timed else None
     return Edit(
         priority=None if wanted.priority is UNSET else wanted.priority,
         lane=lane,
         cap_ms=None if cap is None else cap[0],
         tolerance_ms=tolerance_ms,
         pool=None if pool is None else (pool.id, pool.name),
+        not_before=not_before,
+        at_once=timed and not_before is None,
     )

@@ -101,6 +101,7 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
         retry_rules=rules_of(row["retry_rules"]),
         attempt=row["live_attempt"] if live else (row["last_number"] or 0),
         next_attempt_at=row["live_wake_at"] if state is State.DELAYED else None,
+        not_before=row["moved_to"] or row["not_before"],
         start_by=start_by_of(row),
         started_at=row["live_started_at"] if running else row["final_started_at"],
         node=row["live_node"] if running else row["final_node"],

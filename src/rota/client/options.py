@@ -114,6 +114,8 @@ class EditOptions(TypedDict, total=False):
     cap: Duration
     tolerance: Duration
     pool: str
+    at: datetime | str
+    delay: Duration
 
 
 class TaskFilter(TypedDict, total=False):
@@ -172,7 +174,7 @@ def check_names(options: Mapping[str, object], kind: type) -> None:
 
 def request_of(spec: TaskSpec) -> TaskRequest:
     """The request for a task; TypeError for arguments that can't be sent."""
-    fields: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}
+    fields: dict[str, Any] = {name: plain(value) for name, value in spec.items() if value is not None}
     if isinstance(spec.get("command"), str):
         raise TypeError('command is a list of words, e.g. ["echo", "hi"]; a shell command line goes in script=')
     if isinstance(spec.get("secrets"), str):
@@ -266,7 +268,7 @@ def _attached(spec: TaskSpec, name: str) -> Attachment | None:
 
 def overridden(request: TaskRequest, spec: TaskSpec) -> TaskRequest:
     """The request with the options of `spec` instead of its own. Mappings are merged."""
-    changes: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}
+    changes: dict[str, Any] = {name: plain(value) for name, value in spec.items() if value is not None}
     for name, value in changes.items():
         if isinstance(value, Mapping):
             changes[name] = {**getattr(request, name), **value}
@@ -281,7 +283,7 @@ def plain_duration(value: Duration | None) -> int | float | str | None:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
     if isinstance(value, timedelta):
         return value.total_seconds()
     return value.isoformat() if isinstance(value, datetime) else value

@@ -7,7 +7,7 @@ is refused, and an edit after a start finds a running task.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import asyncpg
@@ -93,6 +93,8 @@ async def _edit_task(
             raise NotWaiting(State.RUNNING, cancelling=before["cancel_requested"])
         if before["version"] != version:
             raise VersionChanged(before["version"])
+        if edit.at_once:
+            edit = replace(edit, not_before=before["now"])  # by the clock that the statement goes by
         tolerance_ms, start_by = _tolerance(before, edit)
         promotes = before["promotes"] if edit.lane is None else edit.lane.promotes
         given = (edit.tolerance_ms is not None or before["tolerance_given"]) and promotes
@@ -108,6 +110,7 @@ async def _edit_task(
             given,
             start_by,
             tolerance_ms,
+            edit.not_before,
         )
         assert row is not None
         if moved:
@@ -142,12 +145,19 @@ async def record_edit(
 
 
 def _tolerance(before: asyncpg.Record, edit: Edit) -> tuple[int, datetime]:
-    """A new tolerance counts from the same time as the old one."""
+    """A new tolerance counts from the same time as the old one, or from the new start time."""
     old_ms: int = before["tolerance_ms"]
+    if edit.not_before is not None:
+        whole = old_ms if edit.tolerance_ms is None else edit.tolerance_ms
+        return whole, edit.not_before + timedelta(milliseconds=whole)
     start_by: datetime = before["start_by"]
     if edit.tolerance_ms is None:
         return old_ms, start_by
     return edit.tolerance_ms, start_by + timedelta(milliseconds=edit.tolerance_ms - old_ms)
+
+
+def moment_text(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def _changes(before: asyncpg.Record, edit: Edit) -> dict[str, tuple[object, object]]:
@@ -162,6 +172,9 @@ def _changes(before: asyncpg.Record, edit: Edit) -> dict[str, tuple[object, obje
     if edit.tolerance_ms is not None:
         old_ms = whole_ms(before["tolerance_ms"], before["leeway_ms"])
         fields["tolerance_seconds"] = (None if old_ms is None else old_ms / 1000, edit.tolerance_ms / 1000)
+    if edit.not_before is not None:
+        old = before["not_before"]
+        fields["not_before"] = (None if old is None else moment_text(old), moment_text(edit.not_before))
     if edit.pool is not None:
         fields["pool"] = (before["pool_name"], edit.pool[1])
     return {name: change for name, change in fields.items() if change[0] != change[1]}

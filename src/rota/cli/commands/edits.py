@@ -29,6 +29,7 @@ def add_to(app: typer.Typer) -> None:
         "rota edit 7 --priority 9 --lane urgent",
         "rota edit 7 --cap 2h --tolerance 5m",
         "rota edit 7 --pool big",
+        "rota edit 7 --in 2h",
     )
     add_command(app, "hold", hold, "rota hold 7", "rota hold 7 8 9 --reason 'waits for the new data'")
     add_command(app, "release", release, "rota release 7", "rota release 7 8 9")
@@ -43,6 +44,12 @@ def edit(
         str | None, typer.Option(metavar="DURATION", help="How long the start may be delayed, counted as before.")
     ] = None,
     pool: Annotated[str | None, typer.Option(help="Move to this pool.")] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Start then at the earliest, instead of before.")
+    ] = None,
+    in_: Annotated[
+        str | None, typer.Option("--in", metavar="DURATION", help="Start after this time from now; 0s: at once.")
+    ] = None,
     version: Annotated[
         int | None, typer.Option(help="Change only if this is still its version (rota show -o json).")
     ] = None,
@@ -58,7 +65,11 @@ def edit(
         cap=checks.duration("--cap", cap),
         tolerance=checks.duration("--tolerance", tolerance),
         pool=pool,
+        at=checks.moment("--at", at),
+        delay=checks.duration("--in", in_),
     )
+    if at is not None and in_ is not None:
+        raise checks.wrong("--at", "give --at or --in, not both")
     checks.some("edit", changes, "thing to change")
     with connect() as client:
         edited = client.converse(conversations.edited(task_id, changes, version))

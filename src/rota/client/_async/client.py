@@ -248,7 +248,7 @@ class AsyncClient:
         return await self.handle(task_id).retry()
 
     async def edit(self, task_id: int, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
-        """Changes a waiting task: priority, lane, cap, tolerance, pool.
+        """Changes a waiting task: priority, lane, cap, tolerance, pool, and its start time (at, delay).
 
         With `version` (of the document that you read), only if the task has not changed since.
         """

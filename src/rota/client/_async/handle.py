@@ -85,7 +85,7 @@ class AsyncTaskHandle:
         return await self._client.perform(task_calls.resume(self.id))
 
     async def edit(self, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
-        """Changes priority, lane, cap, tolerance or pool while it waits; with `version`, only if it is still that."""
+        """Changes priority, lane, cap, tolerance, pool or start time (at, delay) while it waits; see `Client.edit`."""
         return await self._client.converse(conversations.edited(self.id, changes, version))
 
     async def hold(self, reason: str = "") -> PauseAnswer:

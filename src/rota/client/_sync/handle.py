@@ -86,7 +86,7 @@ class TaskHandle:
         return self._client.perform(task_calls.resume(self.id))
 
     def edit(self, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
-        """Changes priority, lane, cap, tolerance or pool while it waits; with `version`, only if it is still that."""
+        """Changes priority, lane, cap, tolerance, pool or start time (at, delay) while it waits; see `Client.edit`."""
         return self._client.converse(conversations.edited(self.id, changes, version))
 
     def hold(self, reason: str = "") -> PauseAnswer:

@@ -14,7 +14,16 @@ import msgspec
 
 from rota.client.calls import repeats
 from rota.client.calls.call import Call, get, patch, post, query_of
-from rota.client.options import Duration, LogOptions, TaskFilter, TaskSpec, check_names, plain_duration, request_of
+from rota.client.options import (
+    Duration,
+    LogOptions,
+    TaskFilter,
+    TaskSpec,
+    check_names,
+    plain,
+    plain_duration,
+    request_of,
+)
 from rota.model.answers import tasks as answers
 from rota.model.answers.graphs import GraphHeld
 from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, Extended, HoldAnswer, PauseAnswer, Retried
@@ -140,7 +149,7 @@ def retry(task_id: int) -> Call[Retried]:
 
 
 def edit(task_id: int, changes: Mapping[str, Any], version: int) -> Call[answers.TaskDocument]:
-    body = {name: plain_duration(value) for name, value in changes.items()}
+    body = {name: plain(value) for name, value in changes.items()}
     call = patch(f"/v1/tasks/{task_id}", answers.TaskDocument, body)
     # Not repeatable: the first one changes the version.
     return replace(call, headers={"if-match": str(version)}, repeatable=False)

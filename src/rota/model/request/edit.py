@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -10,6 +11,8 @@ from msgspec import UNSET, UnsetType
 from rota.model.catalogue import LaneRule
 
 Amount = int | float | str
+
+EDITABLE = ("priority", "lane", "cap", "tolerance", "pool", "at", "delay")
 
 
 class EditRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -20,12 +23,13 @@ class EditRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cap: Amount | UnsetType = UNSET
     tolerance: Amount | UnsetType = UNSET
     pool: str | UnsetType = UNSET
+    at: str | UnsetType = UNSET
+    delay: Amount | UnsetType = UNSET
     version: int | UnsetType = UNSET
 
     @property
     def empty(self) -> bool:
-        fields = (self.priority, self.lane, self.cap, self.tolerance, self.pool)
-        return all(value is UNSET for value in fields)
+        return all(getattr(self, name) is UNSET for name in EDITABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,3 +41,5 @@ class Edit:
     cap_ms: int | None = None
     tolerance_ms: int | None = None
     pool: tuple[int, str] | None = None
+    not_before: datetime | None = None
+    at_once: bool = False  # its start time is now

@@ -1,5 +1,6 @@
 -- Edits a waiting task that the caller has locked and checked. The timer of a ready task is the time at which it becomes
--- urgent; the timer of a delayed task is its start time and stays.
+-- urgent; the timer of a delayed task is its start time and stays, unless it is moved ($10). A blocked task obeys that time when
+-- it is released.
 update queue
 set version = queue.version + 1,
     pool = coalesce($2::smallint, queue.pool),
@@ -11,7 +12,19 @@ set version = queue.version + 1,
     tolerance_given = $7::boolean,
     leeway_ms = case when $6::bigint is null then queue.leeway_ms else 0 end,
     start_by = $8::timestamptz,
+    state = case when $10::timestamptz is null or queue.state not in ({DELAYED}, {READY}) then queue.state
+        when $10::timestamptz > now() then {DELAYED} else {READY} end,
+    paused_state = case when $10::timestamptz is null or queue.paused_state not in ({DELAYED}, {READY}) then queue.paused_state
+        when $10::timestamptz > now() then {DELAYED} else {READY} end,
+    not_before = coalesce($10::timestamptz, queue.not_before),
+    late_told = queue.late_told and $10::timestamptz is null,
+    promotion_told = queue.promotion_told and $10::timestamptz is null,
     wake_at = case
+        when $10::timestamptz is not null then case
+            when queue.state = {BLOCKED} or queue.paused_state = {BLOCKED} then null
+            when $10::timestamptz > now() then $10::timestamptz
+            when queue.state <> {PAUSED} and $7::boolean then urgent_at($8::timestamptz, $9::bigint)
+        end
         when queue.state = {DELAYED} or queue.paused_state = {DELAYED} then queue.wake_at
         when queue.state = {READY} and $7::boolean
             then urgent_at($8::timestamptz, $9::bigint)

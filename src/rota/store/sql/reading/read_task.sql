@@ -9,7 +9,7 @@ select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.na
     final.failure, final.reason, final.run_us, final.cpu_ms, final.peak_memory_bytes, final.written_bytes, final.started_at as final_started_at,
     final.outcome as final_outcome, final.log_bytes, final.log_dropped_bytes, final_node.name as final_node,
     last.number as last_number, last.failure as last_failure, last.exit_code as last_exit_code,
-    reruns.rerun as retried_as, queue.cap_ms as live_cap_ms,
+    reruns.rerun as retried_as, queue.cap_ms as live_cap_ms, queue.not_before as moved_to,
     pools.id as pool_now, queue.version as live_version, -queue.urgency as live_priority, queue.start_by as live_start_by,
     queue.tolerance_ms as live_tolerance_ms, queue.leeway_ms as live_leeway_ms, queue.held_reason, queue.expires as live_expires,
     (

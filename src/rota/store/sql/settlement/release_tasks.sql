@@ -1,15 +1,15 @@
 -- Releases dependents whose parents have all ended as required. Their tolerance (of an edit or of the request), and the time
--- at which they become urgent, count from now; only `not_before` can still delay them.
+-- at which they become urgent, count from now; only `not_before` (of an edit or of the request) can still delay them.
 with gone as (
     delete from edges where child = any($1)
 )
 update queue
-set state = case when tasks.not_before > now() then {DELAYED} else {READY} end,
+set state = case when coalesce(queue.not_before, tasks.not_before) > now() then {DELAYED} else {READY} end,
     version = queue.version + 1,
     expires = tasks.expires,
     start_by = greatest(queue.start_by, now() + coalesce(queue.tolerance_ms, tasks.tolerance_ms) * interval '1 millisecond'),
     wake_at = case
-        when tasks.not_before > now() then tasks.not_before
+        when coalesce(queue.not_before, tasks.not_before) > now() then coalesce(queue.not_before, tasks.not_before)
         when coalesce(queue.tolerance_given, tasks.tolerance_given)
             then urgent_at(
                 greatest(

@@ -118,7 +118,9 @@ class Owners(Subject):
         given: bool,
         start_by: Any,
         whole_ms: int,
+        not_before: Any,
     ) -> list[Any]:
+        assert not_before is None, "nobody moves start times here"
         row = self._tables.queue[number]
         if priority is not None:
             row.task = replace(row.task, priority=priority)
