@@ -14,6 +14,7 @@ from rota.api.routes.events import event_of
 from rota.model.attempt import Outcome
 from rota.model.event import EventFilter, EventType
 from rota.model.webhook import BACKOFF_SECONDS, DeliveryState, Webhook, pause_after, shown_key, signing_key
+from rota.observe.notify import notifier as sending
 from rota.observe.notify.notifier import Notifier
 from rota.public_addresses import Resolve, resolve
 from rota.settle.settlement import settle
@@ -36,10 +37,10 @@ async def eventually(ask: Callable[[], Awaitable[object]]) -> None:
 
 @asynccontextmanager
 async def running(rows: Rows, *, private: bool = True, resolving: Resolve = resolve) -> AsyncIterator[Notifier]:
-    notifier = Notifier(rows.database, secret=SECRET, private=private, describe=event_of, resolving=resolving)
-    task = asyncio.create_task(notifier.run())
+    own = Notifier(rows.database, secret=SECRET, private=private, describe=event_of, resolving=resolving)
+    task = asyncio.create_task(own.run())
     try:
-        yield notifier
+        yield own
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -180,6 +181,51 @@ async def test_a_name_that_turns_to_a_private_address_is_refused_at_delivery(row
         await eventually(refused)
     assert receiver.got == []
     await webhooks.remove_webhook(rows.connection, rows.tenant, made.id)
+
+
+async def test_a_name_is_resolved_once_for_each_connection(rows: Rows, receiver: Receiver) -> None:
+    """A resolver that answers with a public address first and with a private one a moment later has no effect."""
+    asked: list[str] = []
+
+    async def rebinding(host: str, _port: int) -> list[str]:
+        asked.append(host)
+        return ["198.18.0.1" if len(asked) > 1 else "127.0.0.1"]
+
+    url = receiver.url.replace("127.0.0.1", "innocent.example")
+    made = await hook(rows, url, types=frozenset({EventType.FAILED}))
+    await a_failure(rows)
+    async with running(rows, resolving=rebinding):
+
+        async def came() -> bool:
+            return len(receiver.got) == 1
+
+        await eventually(came)
+    assert asked == ["innocent.example"]
+    await webhooks.remove_webhook(rows.connection, rows.tenant, made.id)
+
+
+async def test_a_name_that_resolves_late_holds_up_nobody_else(
+    rows: Rows, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "TRY_SECONDS", 1.0)
+
+    async def slow(host: str, port: int) -> list[str]:
+        if host == "slow.example":
+            await asyncio.Event().wait()
+        return await resolve(host, port)
+
+    late = await hook(rows, "http://slow.example/hook", types=frozenset({EventType.FAILED}))
+    good = await hook(rows, receiver.url, types=frozenset({EventType.FAILED}))
+    await a_failure(rows)
+    async with running(rows, resolving=slow):
+
+        async def both() -> bool:
+            gave_up = any("no answer within 1 s" in (one.trouble or "") for one in await log_of(rows, late))
+            return bool(receiver.got) and gave_up
+
+        await eventually(both)
+    for made in (late, good):
+        await webhooks.remove_webhook(rows.connection, rows.tenant, made.id)
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from rota.observe.notify.targets import judge
@@ -32,6 +33,8 @@ def test_public_addresses_are_public(address: str) -> None:
     ["http://127.0.0.1/", "http://localhost/", "http://2130706433/", "http://0x7f.1/", "http://0177.0.0.1/",
      "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://10.0.0.8/x", "http://169.254.169.254/latest/meta-data",
      "https://user:word@93.184.216.34/", "ftp://93.184.216.34/", "file:///etc/passwd", "https://93.184.216.34:8080/",
+     "https://1.1.1.1#@127.0.0.1/", "https://1.1.1.1\\@127.0.0.1/", "https://@127.0.0.1/", "https://127.0.0.1\\.example.org/",
+     "https://1.1.1.1:80@127.0.0.1/", "https://1.1.1.1%2F@127.0.0.1/", "https://127。0。0。1/", "https://⑫7.0.0.1/",
      "https://", "https://[::1", "nonsense", "https://a b/", "https://93.184.216.34/\r\nx: y", "https://h:99999/"],
 )  # fmt: skip
 async def test_row_43_targets_that_are_refused(url: str) -> None:
@@ -49,13 +52,30 @@ async def test_one_private_address_among_public_ones_is_enough_to_refuse() -> No
 
 async def test_the_way_is_pinned_to_the_address_that_was_judged() -> None:
     target = await judge("https://Example.org/hook?x=1", private=False, resolving=public)
-    assert target.pinned_url == "https://93.184.216.34:443/hook?x=1"
+    assert str(target.pinned_url) == "https://93.184.216.34/hook?x=1"
     assert (target.host, target.host_header) == ("example.org", "example.org")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://a.example/x", "https://A.example:443", "http://b.example:80/?q=@127.0.0.1", "https://bücher.example/ü"],
+)
+async def test_the_sender_connects_to_the_judged_address_and_names_the_judged_host(url: str) -> None:
+    asked: list[str] = []
+
+    async def noted(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return ["93.184.216.34"]
+
+    target = await judge(url, private=False, resolving=noted)
+    sent = httpx.Request("POST", target.pinned_url, headers={"host": target.host_header})
+    assert sent.url.host == "93.184.216.34"
+    assert asked == [sent.headers["host"]] == [target.host]
 
 
 async def test_an_operator_may_allow_private_targets_and_ports() -> None:
     target = await judge("http://127.0.0.1:8080/hook", private=True, resolving=resolve)
-    assert (target.pinned_url, target.host_header) == ("http://127.0.0.1:8080/hook", "127.0.0.1:8080")
+    assert (str(target.pinned_url), target.host_header) == ("http://127.0.0.1:8080/hook", "127.0.0.1:8080")
 
 
 async def test_a_name_without_an_address_is_no_refusal() -> None:

@@ -87,6 +87,7 @@ def test_links_in_a_root_of_its_own_lead_about_in_that_root(tmp_path: Path) -> N
     [
         ("./none.sh", "no-such-program", "there is no program ./none.sh in its work folder"),
         ("bin/run/x", "no-such-program", "there is no program bin/run/x in its work folder"),
+        ("./a\nb\x1b[0m", "no-such-program", r"there is no program ./a\nb\x1b[0m in its work folder"),
         ("./bin", "not-executable", "./bin is a folder"),
         ("./pipe", "not-executable", "./pipe is not a file"),
         ("./plain", "not-executable", "./plain may not be executed"),

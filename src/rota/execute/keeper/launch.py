@@ -27,9 +27,14 @@ class NotStarted(Exception):
     """It can't be run here; `slug` is stable, `message` names what is missing."""
 
     def __init__(self, slug: str, message: str) -> None:
-        super().__init__(message)
         self.slug = slug
-        self.message = message
+        self.message = one_line(message)
+        super().__init__(self.message)
+
+
+def one_line(text: str) -> str:
+    """The text with control characters escaped: a program's name may hold line ends that would forge a log line."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 # Maps a path inside the sandbox to one on this machine: "" if nothing is there, None if we must not follow it.

@@ -20,6 +20,7 @@ from rota.execute.files.collect import NotCollected
 from rota.execute.files.prepare import NotPrepared
 from rota.execute.images.node_images import wait_ms
 from rota.execute.keeper import launch
+from rota.execute.keeper.launch import one_line
 from rota.execute.keeper_link import End, Ended, Lost, Refused, Spawn
 from rota.execute.logs.capture import Capture
 from rota.execute.messages.masking import mask_json, patterns_of
@@ -141,6 +142,7 @@ def container_finish(finish: Finish, *, image: str, program: str) -> Finish:
     if finish.failure is None or finish.failure.type != "exit-code" or finish.exit_code is None:
         return finish
     code, line = finish.exit_code, "" if finish.capture is None else _last_error(finish.capture)
+    program = one_line(program)
     init = _INIT.match(line)
     if init is not None:
         slug = "no-such-program" if "No such file" in init[1] else "not-executable"
