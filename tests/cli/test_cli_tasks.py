@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -165,7 +168,7 @@ def test_run_shows_a_functions_traceback_and_exits_1(server: StubServer, rota: R
     server.on("POST", "/v1/tasks", SUBMITTED)
     server.on("GET", "/v1/tasks/7/log", Stream((end("failed", None),)))
     server.on_document("GET", "/v1/tasks/7", task_document(7, "failed", failure=failure))
-    ran = rota("run", "--function", "a:b")
+    ran = rota("run", "--function", "json:loads")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == "Traceback …\nrota: task 7 failed: ValueError: no\n"
 
@@ -449,3 +452,57 @@ def test_logs_can_be_followed_and_filtered(server: StubServer, rota: Rota) -> No
     assert rota("logs", "-f", "7").out == "out\nerr\n"
     assert rota("logs", "-f", "7", "--stderr").out == "err\n"
     assert [json.loads(line) for line in rota("logs", "-f", "7", "-o", "json").out.splitlines()] == list(lines)
+
+
+MAIL = """
+import rota
+
+print("imported")
+
+@rota.task(cap="30s", attempts=3, tags={"team": "shop", "kind": "mail"}, delay="1h")
+def send(to): ...
+
+def plain(to): ...
+
+class Box:
+    @staticmethod
+    @rota.task(priority=4)
+    def post(): ...
+"""
+
+
+@pytest.fixture
+def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module in the current folder; its name."""
+    name = f"mail_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(MAIL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_a_function_is_submitted_with_the_options_of_its_task_and_the_command_line_comes_first(
+    server: StubServer, rota: Rota, mail: str
+) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    own = {"cap": "30s", "attempts": 3, "tags": {"team": "shop", "kind": "mail"}, "delay": "1h"}
+    assert rota("submit", "--function", f"{mail}:send").out == "7\n"
+    assert server.received[0].json == {"function": f"{mail}:send", **own}
+    rota("submit", "--function", f"{mail}:send", "--cap", "2m", "--tag", "team=ml", "--at", "2030-01-01T00:00:00Z")
+    own |= {"cap": "2m", "tags": {"team": "ml", "kind": "mail"}, "at": "2030-01-01T00:00:00+00:00"}
+    assert server.received[1].json == {"function": f"{mail}:send", **{k: v for k, v in own.items() if k != "delay"}}
+    rota("submit", "--function", f"{mail}:plain")
+    assert server.received[2].json == {"function": f"{mail}:plain"}
+    rota("submit", "--function", f"{mail}:Box.post")
+    assert server.received[3].json == {"function": f"{mail}:Box.post", "priority": 4}
+
+
+def test_a_function_that_only_the_workers_have_is_submitted_with_a_note(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    ran = rota("submit", "--function", "nowhere_at_all.mail:send")
+    assert (ran.code, ran.out) == (0, "7\n")
+    why = "ModuleNotFoundError: No module named 'nowhere_at_all'"
+    assert ran.err == (
+        f"rota: nowhere_at_all.mail:send can't be imported here ({why}), so options of its @task are not used\n"
+    )

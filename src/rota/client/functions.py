@@ -54,6 +54,11 @@ class TaskFunction(Generic[Parameters, Returned]):
     def __repr__(self) -> str:
         return f"<task {self.__module__}:{self.__qualname__}>"
 
+    @property
+    def task_options(self) -> TaskOptions:
+        """The options that `@task` and `options` gave."""
+        return self._options
+
     def options(self, **options: Unpack[TaskOptions]) -> TaskFunction[Parameters, Returned]:
         """The same function with other options; options that are not named stay."""
         merged: TaskOptions = {**self._options, **options}

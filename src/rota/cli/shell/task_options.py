@@ -13,6 +13,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from rota.cli.shell import checks
+from rota.cli.shell.functions import with_own_options
 from rota.cli.shell.shared_options import with_options
 from rota.client.options import TaskSpec
 
@@ -71,7 +72,10 @@ def what_to_run(
         ),
     ] = None,
     function: Annotated[
-        Text, typer.Option(metavar="PKG.MOD:NAME", rich_help_panel=_WHAT, help="Call this Python function.")
+        Text,
+        typer.Option(
+            metavar="PKG.MOD:NAME", rich_help_panel=_WHAT, help="Call this Python function, with its @task options."
+        ),
     ] = None,
     args: Annotated[
         Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Positional arguments, a JSON array.")
@@ -365,13 +369,15 @@ def _with_task_options(
         for part in (what_to_run, room_to_run_in, when_to_run)
     }
 
+    withheld = {"delay" if name == "in_" else name for name in without}
+
     def spec_of(given: dict[str, Any]) -> TaskSpec:
         check(given)
         spec: dict[str, Any] = {}
         for part, options in parts.items():
             from_file = {"from_file": given["file"] is not None} if part is what_to_run else {}
             spec |= part(**{name: given.pop(name) for name in options}, **from_file)
-        return cast(TaskSpec, spec)
+        return with_own_options(cast(TaskSpec, spec), without=withheld)
 
     every = {name: option for options in parts.values() for name, option in options.items()}
     return with_options(command, "spec", every, spec_of)
