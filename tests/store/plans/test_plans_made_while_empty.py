@@ -50,7 +50,7 @@ async def test_statements_planned_on_an_empty_queue_never_walk_a_full_one(databa
         zeros = array(0, count)
         return (
             f"sd(1::smallint, 5, '{holder}', {ids}, {array(1, count)}, {array(7, count)}, {zeros}, {zeros}, "
-            f"{array(1, count)}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros})"
+            f"{array(1, count)}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros})"
         )
 
     load = "lr(1::smallint, '{1}', '{-1}', '{0}', '{2020-01-01}', '{0}', '{0}', '{100}')"
