@@ -273,7 +273,9 @@ def _edit(edit: tasks.EditDocument) -> str:
 
 
 def changes_text(changes: Mapping[str, tuple[object, object]]) -> str:
-    return ", ".join(f"{name.removesuffix('_seconds')} {_change(name, *pair)}" for name, pair in changes.items())
+    return ", ".join(
+        f"{name.removesuffix('_seconds').replace('_', ' ')} {_change(name, *pair)}" for name, pair in changes.items()
+    )
 
 
 def _change(name: str, before: object, after: object) -> str:
