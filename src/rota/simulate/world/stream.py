@@ -59,9 +59,9 @@ class Stream:
         self._submit(BIG_TENANT, BIG_SHAPE, BIG_WORK, 1)
 
     def _feed(self, until: float) -> None:
-        """Keeps small tasks ready until then, and while big ones wait that are not off-peak work."""
+        """Keeps small tasks ready until then, and while big ones wait that no other lane comes before."""
         auditor = self._world.auditor
-        if self._kernel.now > until and all(auditor.tasks[task].lane > 2 for task in auditor.waiting):
+        if self._kernel.now > until and all(self._is_outranked(auditor.tasks[task].lane) for task in auditor.waiting):
             return
         rows = self._world.store.tables.queue.values()
         ready = sum(row.task.shape == SMALL_SHAPE and row.state == READY for row in rows)
@@ -69,6 +69,11 @@ class Stream:
             self._world.clients.unanswered += 1
             self._answered = self._submit(SMALL_TENANT, SMALL_SHAPE, SMALL_WORK, self._enough)
         self._kernel.after(LOOK_SECONDS, self._feed, until)
+
+    def _is_outranked(self, lane: int) -> bool:
+        """Small tasks of a lane that comes first may rightly hold all that the pool may run, for ever."""
+        ranks = {number: 2 * row.level + row.gated for number, row in self._world.store.tables.lanes.items() if number}
+        return lane > 2 or ranks.get(lane, 0) > min(ranks.values())
 
     def _submit(self, tenant: int, shape: int, work: int, count: int) -> list[bool]:
         """With idempotency keys, so that the request is repeated until it is answered."""
