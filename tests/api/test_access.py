@@ -34,6 +34,7 @@ SCOPE_OF = {
     ("GET", "/v1/tasks/{task}/attempts"): Scope.READ,
     ("GET", "/v1/tasks/{task}/why"): Scope.READ,
     ("GET", "/v1/tasks/{task}/log"): Scope.READ,
+    ("GET", "/v1/tasks/{task}/results"): Scope.READ,
     ("POST", "/v1/tasks/{task}/cancel"): Scope.WRITE,
     ("POST", "/v1/tasks/cancel"): Scope.WRITE,
     ("POST", "/v1/tasks/{task}/retry"): Scope.WRITE,

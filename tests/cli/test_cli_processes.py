@@ -72,8 +72,7 @@ def test_escape_codes_of_a_task_are_shown_escaped_on_a_terminal(server: StubServ
 
 
 def test_escape_codes_pass_to_a_terminal_only_when_asked_for(server: StubServer) -> None:
-    server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"\x1b[31mred\x1b[0m\n", content_type="text/plain"))
-    server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": [{"number": 1}]})
+    server.on("GET", "/v1/tasks/7/log", Stream((chunk(b"\x1b[31mred\x1b[0m\n"), end())))
     assert _on_terminal("logs", "7") == "\\x1b[31mred\\x1b[0m\n"
     assert _on_terminal("logs", "7", "--raw") == "\x1b[31mred\x1b[0m\n"
 

@@ -52,7 +52,10 @@ _COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """On a narrow terminal, `flexible` columns are truncated first; then `optional` ones are left out, last first."""
+    """On a narrow terminal, `flexible` columns are truncated first; then `optional` ones are left out, last first.
+
+    An optional column without any value is left out on every terminal.
+    """
 
     title: str
     align: Literal["left", "right"] = "left"
@@ -72,6 +75,12 @@ def table(titles: Sequence[Column | str], rows: Iterable[Sequence[str]], *, empt
     if not lines:
         return empty
     columns = [title if isinstance(title, Column) else _column(title) for title in titles]
+    filled = [
+        place
+        for place, column in enumerate(columns)
+        if not column.optional or any(line[place].plain not in ("", NOTHING) for line in lines)
+    ]
+    columns, lines = [columns[place] for place in filled], [[line[place] for place in filled] for line in lines]
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     needed = [max(len(column.title), *(line[place].cell_len for line in lines)) for place, column in enumerate(columns)]
     widths = _fitted(columns, needed)
