@@ -79,7 +79,16 @@ class Rows:
     # ---- making -----------------------------------------------------------------------------------------------------
 
     async def lead(self, pool: int = 1, holder: UUID | None = None) -> Fence:
-        """A new term of leading the pool, whoever led it before."""
+        """A new term of leading the pool, whoever led it before. A pool that no test has made is made."""
+        await self.connection.execute(
+            """with made as (
+                insert into pools (id, name) overriding system value values ($1::smallint, 'pool-' || $1::smallint) on conflict do nothing
+                returning id
+            )
+            select setval(pg_get_serial_sequence('pools', 'id'), greatest(made.id, max(pools.id))) from made, pools
+            group by made.id""",
+            pool,
+        )
         await self.connection.execute("update leases set expires_at = '-infinity' where pool = $1", pool)
         holder = holder or uuid4()
         epoch = await acquire_lease(self.connection, pool, holder, seconds=600)

@@ -35,6 +35,7 @@ def test_training_that_is_preempted_three_times_repeats_no_finished_epoch(
         script=request.script,
         interpreter=["python3"],
         args=words,
+        name="training",  # its own: nothing is known of its length but the cap
         cpu=1,
         memory="128M",
         cap="2h",
