@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from rota import AsyncClient, Client, ConfigurationError, Refused, Unreachable
+from rota.client.calls import task_calls
 from rota.client.transport import http_rules as rules
 from rota.client.transport.log_reader import LogChunk
-from rota.client.transport.tries import RETURN_SECONDS, Preference
+from rota.client.transport.tries import RETURN_SECONDS, Preference, Tries
 from rota.servers import addresses_of
 from tests.client.stub_documents import chunk, end
 from tests.client.stub_documents import task as task_document
@@ -346,3 +348,15 @@ def test_the_token_goes_to_the_named_servers_and_no_redirect_leads_it_elsewhere(
         assert {one.headers["authorization"] for one in server.received + second.received} == {"Bearer key"}
     finally:
         stranger.close()
+
+
+def test_silent_servers_get_twice_the_time_in_each_round() -> None:
+    """A server that is stopped for good must not cost the full patience while another is only slow."""
+    call, tries = task_calls.task(7), Tries(Preference(("http://a", "http://b")), 1.0)
+    allowed: list[tuple[str, float | None]] = []
+    with pytest.raises(Unreachable):
+        while True:
+            allowed.append((tries.server, tries.timeout(call, rules.ANSWER).read))
+            assert tries.pause(call, httpx.ReadTimeout("silent")) < 2
+    assert [seconds for _, seconds in allowed] == [1, 1, 2, 2, 4, 4, 8, 8, 16, 16, 30, 30]
+    assert [server for server, _ in allowed] == ["http://a", "http://b"] * 6

@@ -31,6 +31,8 @@ DEADLINE_SECONDS = 5.0
 MOST_ROWS = 4_000
 WRITERS = 2
 MOST_WAITING = 2_000
+# A server node that is stopped in the middle of a commit holds idempotency keys: their clients try another node soon.
+STOPPED_MS = "1000"
 
 Commit = Callable[[], Awaitable[None]]
 
@@ -98,7 +100,9 @@ class GroupCommit:
             try:
                 async with asyncio.timeout_at(deadline):
                     if connection is None or connection.is_closed():
-                        connection = await self._database.direct("admission")
+                        connection = await self._database.direct(
+                            "admission", idle_in_transaction_session_timeout=STOPPED_MS
+                        )
                     admitted, commit = await _write(connection, commit_id, batch, may_be_alone=may_be_alone)
                 committed = await self._commit(connection, commit, commit_id, deadline) if admitted else True
             except CONNECTION_LOST as error:

@@ -351,7 +351,7 @@ async def test_what_a_call_used_is_its_own_and_not_that_of_those_before_it(
             while time.process_time() < until: pass
             eat(mebibytes)
     """)
-    grant = Resources(cpu_milli=2000, memory_bytes=300 << 20)
+    grant = Resources(cpu_milli=2000, memory_bytes=300 << 20, disk_bytes=100 << 20)
 
     async def use(task: int, name: str, *args: object) -> wire.Result:
         spec: dict[str, object] = {"function": f"{module}:{name}", "args": list(args), "isolation": isolation}

@@ -58,9 +58,10 @@ class Tries:
         self._retry_seconds = retry_seconds
         self._began_at = time.monotonic()
         self._rotation = Servers(preference.servers, first=preference.begin(self._began_at))
-        self._failed = 0  # servers, since the last pause
-        self._is_quick = len(preference.servers) > 1
-        self._was_silent = False
+        self._failed = 0  # servers, in this round
+        self._round = 0  # how often all servers have failed
+        self._was_silent = False  # a server of this round
+        self._has_full_patience = False
         self._has_moved = False
         self._failing_since: float | None = None
         self._pauses = itertools.count()
@@ -71,9 +72,17 @@ class Tries:
         return self._rotation.current
 
     def timeout(self, call: Call[Any], patience: rules.Patience) -> httpx.Timeout:
-        """As long as another server was not tried, a short time: the first silent server must not cost more."""
-        silent = patience.quick_seconds if self._is_quick and call.repeatable else patience.seconds
-        connect = rules.QUICK_CONNECT_SECONDS if self._is_quick else rules.CONNECT_SECONDS
+        """With several servers a short time first, then twice as long in each round.
+
+        A silent server must not cost more, and a server that is only slow must get its time in the end.
+        """
+        silent, connect = patience.seconds, rules.CONNECT_SECONDS
+        if len(self._preference.servers) > 1:
+            longer = 2**self._round
+            connect = min(connect, rules.QUICK_CONNECT_SECONDS * longer)
+            if call.repeatable:
+                silent = min(silent, patience.quick_seconds * longer)
+        self._has_full_patience = silent >= patience.seconds
         return httpx.Timeout(silent + call.wait_seconds, connect=connect)
 
     def answered(self) -> None:
@@ -91,7 +100,7 @@ class Tries:
         failed = rules.unreachable(error, self.server)
         self._preference.failed(self.server, now)
         if self._has_moved and now - self._began_at > STEADY_SECONDS:
-            self._failed, self._is_quick, self._was_silent = 0, len(self._preference.servers) > 1, False
+            self._failed, self._round, self._was_silent = 0, 0, False
         if self._failing_since is None:
             self._failing_since = now
         if failed.sent and not call.repeatable:
@@ -108,9 +117,9 @@ class Tries:
         several = len(self._preference.servers)
         if self._failed < several:
             return 0.0
-        self._failed = 0
-        was_quick, self._is_quick = self._is_quick, False
-        if was_quick and self._was_silent:
+        was_silent, self._was_silent, self._failed = self._was_silent, False, 0
+        self._round = min(self._round + 1, 10)
+        if was_silent and not self._has_full_patience:
             return 0.0  # it may only have been slow: now with more time
         longest: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(next(self._pauses), 10))
         # A random part spreads clients that lost the same server.
