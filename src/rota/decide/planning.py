@@ -188,7 +188,7 @@ def start_now(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need
         node = run.placement.pick(need, avoid=task.avoid_node)
         if node is None:
             run.full[shape] = None
-        elif _has_reservations(run, turn):
+        elif _reserve_for_blocked(run, turn):
             node = _beside_reservations(run, turn, node, task, need)
     if node is None and state.reservations:
         task, node = _backfill(run, turn, tenant, task, need)
@@ -198,8 +198,8 @@ def start_now(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need
     return True
 
 
-def _has_reservations(run: Pass, turn: Turn, *, behind: bool = False) -> bool:
-    """Whether any node is reserved. Before another task starts, the rank's blocked task gets a reservation."""
+def _reserve_for_blocked(run: Pass, turn: Turn, *, behind: bool = False) -> bool:
+    """Before another task starts, the rank's blocked task gets a reservation. Returns whether any node is reserved."""
     state, rank = run.state, turn.rank
     if turn.blocked is not None and not turn.reserved and rank not in state.reservations:
         if behind and estimates.expected_us(state, turn.blocked) is not None:
@@ -253,7 +253,7 @@ def start_behind(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: N
     node = run.prefetch.pick_beside(task, shared) if expected is None else run.prefetch.pick_behind(need, expected)
     if node is None:
         return False
-    if _has_reservations(run, turn, behind=True) and not reservation.leaves_time(state, node, task, run.now_us):
+    if _reserve_for_blocked(run, turn, behind=True) and not reservation.leaves_time(state, node, task, run.now_us):
         return False
     run.start(turn.rank, tenant, task, node, need, behind=True)
     return True
@@ -355,7 +355,7 @@ def _serve_reservation(run: Pass, rank: int) -> None:
     if kept is None:
         return
     task = state.ready.get(kept.task)
-    if task is None or (not kept.preempting and not kept.firm and task.start_by_us > run.now_us):
+    if task is None or (not kept.preempting and not kept.firm and task.late_us > run.now_us):
         _drop_reservation(state, rank)
         return
     tenant, need = state.tenants[task.tenant], state.needs[task.shape]

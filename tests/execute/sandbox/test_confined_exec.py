@@ -136,7 +136,7 @@ def test_its_number_and_its_limits_are_its_own_and_ours_stay(group: str) -> None
     assert Path("/proc/self/oom_score_adj").read_text().strip() != "700"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives numbers and views away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives user ids and mount views away")
 def test_it_keeps_nothing_of_root() -> None:
     with _descriptors() as (null, read, write):
         process = confined_exec.spawn(
@@ -156,7 +156,7 @@ def test_it_keeps_nothing_of_root() -> None:
     assert int(lines["CapEff"], 16) == int(lines["CapPrm"], 16) == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives numbers and views away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives user ids and mount views away")
 def test_it_enters_the_mount_view_it_is_given_and_we_stay_in_ours() -> None:
     other = os.fork()
     if other == 0:

@@ -49,7 +49,7 @@ def test_with_nothing_needed_only_what_bubblewrap_itself_needs_is_left() -> None
     assert gone.index("/srv/team one/deep") < gone.index("/srv/team one") < gone.index("/srv")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes views")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes mount views")
 def test_a_real_mount_view_has_fewer_mounts_and_ours_stays_as_it_was() -> None:
     before = Path("/proc/self/mountinfo").read_text()
     made = mount_view.make(["/usr"])

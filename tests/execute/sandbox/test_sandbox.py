@@ -189,7 +189,7 @@ def test_a_file_that_may_not_be_looked_at_is_left_to_the_sandbox() -> None:
 
 def test_units_of_two_agents_have_different_user_numbers_and_all_are_below_two_to_the_31() -> None:
     if os.geteuid() != 0:
-        pytest.skip("only root gives numbers away")
+        pytest.skip("only root gives user ids away")
     numbers = [spawn.own_uid(number, agent) for agent in ("/a/work", "/b/work") for number in (1, 2, 999_999)]
     assert len(set(numbers)) == 6
     assert all(number is not None and spawn.FIRST_UID <= number < 2**31 for number in numbers)
