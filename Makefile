@@ -22,6 +22,12 @@ install: $(VENV)/.installed ## the environment alone, in .venv, with rota in its
 up: install ## run everything on this machine: PostgreSQL, a server node, a worker
 	@$(BIN)/rota up $(ARGS)
 
+wheel: install ## the package as a file in dist/, to install on other machines without this folder
+	@rm -rf dist build
+	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@rm -rf build
+	@echo "Install it with: pip install '$$(ls dist/rota-*.whl)[all]'"
+
 check: install ## generated client, format, lint, strict types, import contracts, sizes
 	$(BIN)/python scripts/unasync --check
 	$(BIN)/ruff format --check .
@@ -47,4 +53,4 @@ soak: install ## the long fault run: 100 kills and more
 bench: install ## speed, as JSON lines, on this machine
 	$(BIN)/python -m bench $(ARGS)
 
-.PHONY: help install up check format test-tools test soak bench
+.PHONY: help install up wheel check format test-tools test soak bench

@@ -12,5 +12,6 @@ setup(
             py_limited_api=True,
             optional=True,
         )
-    ]
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},  # one wheel for Python 3.11 and newer
 )

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import execution, graphs, peers, retention, timetable, workloads
+from bench import execution, graphs, neighbours, peers, retention, timetable, workloads
 from bench.stand import machine, print_line, stand
 
 PARTS = (
@@ -20,6 +20,7 @@ PARTS = (
     "processes",
     "sandboxes",
     "sandboxed-functions",
+    "neighbours",
     "output",
     "rest",
     "schedules",
@@ -64,6 +65,8 @@ def main() -> None:
                     execution.sandboxes(ready, count=chosen.count or 600, repetitions=repetitions)
                 case "sandboxed-functions":
                     execution.sandboxed_functions(ready, count=chosen.count or 20_000, repetitions=repetitions)
+                case "neighbours":
+                    neighbours.neighbours(ready, count=chosen.count or 60, window=4.0)
                 case "output":
                     execution.output(ready, megabytes=chosen.count or 2_000)
                 case "rest":

@@ -26,3 +26,12 @@ def nothing() -> None:
 
 def stamp(submitted_ns: int) -> None:
     os.write(_file("stamps"), struct.pack("qq", submitted_ns, time.time_ns()))
+
+
+def spin(begin: float, end: float) -> float:
+    """Busy from one moment of the machine's monotonic clock to another; the CPU seconds used."""
+    time.sleep(max(0.0, begin - time.monotonic()))
+    used = time.process_time()
+    while time.monotonic() < end:
+        pass
+    return time.process_time() - used

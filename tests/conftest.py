@@ -27,11 +27,13 @@ __all__ = [
 
 MODULES = Path(__file__).parent / "modules"
 
-# Whoever runs the tests may ignore Ctrl-C, as a shell does for what runs in its background, or block it, as services do.
+# Whoever runs the tests may ignore Ctrl-C, as a shell does for what runs in its background, or a closed terminal, as
+# nohup does, or block both, as services do.
 # Programs pass that on to those they start, and ours must hear it.
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes says more about what else runs on the machine than about the property.
 settings.register_profile("rota", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,7 +1,8 @@
 """The addresses of server nodes, and which of them is next. Clients and agents share it; nothing here connects.
 
 Any server node will do for any request, so a user of several goes on to the next one when one fails. A token is sent
-to no address but these.
+to no address but these. `http+unix:/run/rota/server` is a socket of this machine: an agent makes one for tasks without
+a network (`execute/server_sockets.py`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,20 @@ from __future__ import annotations
 import random
 from urllib.parse import urlsplit
 
+UNIX = "http+unix:"
+
+
+def socket_of(address: str) -> str | None:
+    """The path of the socket, if the address is one."""
+    return address.removeprefix(UNIX) if address.startswith(UNIX) else None
+
 
 def addresses_of(text: str) -> tuple[str, ...]:
     """The addresses in `http://a:7070,http://b:7070`; ValueError with a sentence if they can't be used."""
+    if (path := socket_of(text.strip())) is not None:
+        if not path.startswith("/") or path.endswith("/") or "," in path or not path.isprintable():
+            raise ValueError(f"{path[:200]!r} is not the path of a socket; write {UNIX}/run/rota/server, and only one")
+        return (text.strip(),)
     addresses = tuple(part.strip().rstrip("/") for part in text.split(","))
     for number, address in enumerate(addresses):
         if not address and len(addresses) > 1:

@@ -34,6 +34,11 @@ class Timings:
     backoff_limit_scale: float = 1.0
 
     @property
+    def silent_seconds(self) -> float:
+        """A node or server node that was not heard for this long, three heartbeats, is silent."""
+        return 3 * self.heartbeat_seconds
+
+    @property
     def keepalive(self) -> Keepalive:
         return Keepalive.within(self.dead_peer_seconds)
 
@@ -80,6 +85,7 @@ class Settings:
     # Credentials of the object store, unless they are in the environment.
     objects_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     artifact_limit_bytes: int = 1024 * 1024 * 1024
+    growth_limit: int = 10_000  # tasks that running tasks may submit into one graph, with their keys
     artifact_days: int = 0  # artifacts are kept for this long; 0: for ever
     webhooks_private: bool = False  # webhooks may go to private addresses and any port
     metrics_private: bool = False  # /metrics needs an operator's token

@@ -24,6 +24,7 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 FRAME_TARGET_BYTES = 1024 * 1024  # senders split larger batches
 
 RELOAD = "reload"  # the capability of agents that understand `Reload`
+SUBMIT = "submit"  # the capability of agents that let tasks submit
 
 CLOSE_BAD_PROTOCOL = 4400
 CLOSE_TWIN = 4409  # another live agent has this node's name, or a newer boot of it connected
@@ -75,6 +76,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     spec: bytes
     secrets: tuple[Secret, ...] = ()  # only for agents with the capability "secrets"
     inputs: tuple[Input, ...] = ()  # results of the tasks it depends on
+    may_submit: bool = False  # the last of its secrets is the key of this attempt; only for agents with `SUBMIT`
 
 
 class Start(Frame, frozen=True):

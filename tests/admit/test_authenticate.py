@@ -9,6 +9,7 @@ import pytest
 
 from rota.admit import authenticate
 from rota.admit.authenticate import Authenticator, NewToken, hash_secret, make_token
+from rota.attempt_key import AttemptKeys
 from rota.model.errors import Problem
 from rota.model.tenant import Role
 from rota.store import tenants
@@ -35,7 +36,7 @@ def test_a_token_has_at_least_192_random_bits_and_no_two_are_alike() -> None:
 
 async def test_a_valid_token_names_its_caller(node: Node) -> None:
     token, number = await _stored(node)
-    caller = await Authenticator(node.database).caller(f"Bearer {token.text}")
+    caller = await Authenticator(node.database, AttemptKeys("test")).caller(f"Bearer {token.text}")
     assert (caller.token_id, caller.user, caller.role, caller.plan.name) == (number, "ann", Role.VIEWER, "unlimited")
 
 
@@ -62,7 +63,7 @@ async def test_missing_malformed_unknown_wrong_expired_and_revoked_tokens_get_on
         f"Bearer {expired.text}", f"Bearer {revoked.text}", "Bearer \udcff", f"Bearer {good.text}\0",
     ):  # fmt: skip
         with pytest.raises(Problem) as refused:
-            await Authenticator(node.database).caller(header)
+            await Authenticator(node.database, AttemptKeys("test")).caller(header)
         answers.append((refused.value.status, refused.value.slug, refused.value.title, refused.value.detail))
     assert set(answers) == {answers[0]}
     assert answers[0][:2] == (401, "unauthorized")
@@ -72,7 +73,7 @@ async def test_a_revoked_token_stops_working_when_it_is_forgotten(node: Node, mo
     assert authenticate.REMEMBER_SECONDS < 2, "revoked on all nodes within two seconds"
     monkeypatch.setattr(authenticate, "REMEMBER_SECONDS", 0.0)
     token, number = await _stored(node)
-    authenticator = Authenticator(node.database)
+    authenticator = Authenticator(node.database, AttemptKeys("test"))
     await authenticator.caller(f"Bearer {token.text}")
     async with node.database.engine() as connection:
         await tenants.revoke_token(connection, number)

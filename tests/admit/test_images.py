@@ -42,7 +42,12 @@ def test_an_image_makes_a_task_a_container_for_nodes_that_run_them(image: str) -
     template = labelled("rota/container").template(TaskRequest(command=["true"], image=image), "")
     assert template is not None
     assert template.shape.require == {"rota/container": "yes"}
-    assert json.loads(template.spec_head + "}") == {"command": ["true"], "image": image, "isolation": "container"}
+    assert json.loads(template.spec_head + "}") == {
+        "command": ["true"],
+        "image": image,
+        "isolation": "container",
+        "cpu_limit": "burst",
+    }
 
 
 def test_a_named_root_asks_for_a_node_that_has_it_and_for_no_engine() -> None:
@@ -53,6 +58,7 @@ def test_a_named_root_asks_for_a_node_that_has_it_and_for_no_engine() -> None:
         "script": "id",
         "image": "rootfs:debian",
         "isolation": "container",
+        "cpu_limit": "burst",
     }
 
 

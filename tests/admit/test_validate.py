@@ -152,7 +152,12 @@ def test_disk_operations_bandwidth_and_gpus_are_asked_for_in_human_units() -> No
 
 @pytest.mark.parametrize(
     ("gpus", "said"),
-    [(1.5, "neither whole GPUs"), (0.0005, "finer than a thousandth"), (-1, "not from 0"), (-0.5, "neither whole")],
+    [
+        (1.5, "neither whole GPUs"),
+        (0.0005, "finer than a thousandth"),
+        (-1, "gpus is a number from 0 to"),
+        (-0.5, "neither whole"),
+    ],
 )
 def test_gpus_are_whole_or_a_fraction_of_one(gpus: float, said: str) -> None:
     validator = Validator(FACTS)
@@ -299,6 +304,12 @@ def test_what_a_plan_never_lets_run_is_refused_unless_its_client_waits_for_anoth
         ("/tier", "exceeds-plan", "it asks for 2G memory; plan p runs 1G at once, at most")
     ]
     assert judged(cpu=2, unplaceable="wait") == []
+
+
+def test_a_plan_without_a_list_of_tiers_may_use_all_of_them() -> None:
+    validator = Validator(replace(FACTS, plan=replace(PLAN, tiers=None)))
+    assert validator.template(TaskRequest(command=["x"], tier="regular"), "") is not None
+    assert faults(command=["x"], tier="regular") == [("/tier", "tier-not-allowed")]
 
 
 def test_every_fault_is_reported_at_once() -> None:

@@ -43,7 +43,7 @@ def test_artifacts_live_in_the_bucket_and_nobody_hears_its_keys(cluster: Cluster
         made = client.artifacts.upload(data, name="big")
         assert client.artifacts.read(made.short_id) == data
         assert made.kept_until is not None
-        with pytest.raises(Refused, match="at most 20000000 bytes") as refused:
+        with pytest.raises(Refused, match="at most 20,000,000 bytes") as refused:
             client.artifacts.upload(bytes(20_000_001))
         assert refused.value.slug == "payload-too-large"
         said = [client.artifacts.get(made.id), client.artifacts.list(), client.me(), refused.value.document]

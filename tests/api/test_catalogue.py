@@ -59,8 +59,7 @@ def test_a_tier_is_made_changed_used_by_a_plan_and_then_can_not_be_removed(serve
     assert (changed.status_code, changed.json()["disk_bytes"], changed.json()["cpu"]) == (200, 10**12, 16)
     assert "huge" in [tier["name"] for tier in served.send("GET", "/v1/tiers").json()["tiers"]]
 
-    tiers = admin("GET", "/v1/plans/unlimited").json()["tiers"]
-    admin("PATCH", "/v1/plans/unlimited", {"tiers": [*tiers, "huge"]})
+    admin("PATCH", "/v1/plans/unlimited", {"tiers": ["basic", "regular", "premium", "huge"]})
     task = accepted(served, tier="huge", gpus=0.5, iops=10)
     assert task["resources"] == {
         "cpu": 16, "memory_bytes": 64 * 10**9, "disk_bytes": 10**12, "iops": 10, "bandwidth_bits": 10**9, "gpus": 0.5,
@@ -68,9 +67,43 @@ def test_a_tier_is_made_changed_used_by_a_plan_and_then_can_not_be_removed(serve
     }  # fmt: skip
 
     assert problem(admin("DELETE", "/v1/tiers/huge")) == Said(409, "tier-in-use")
-    admin("PATCH", "/v1/plans/unlimited", {"tiers": tiers})
+    admin("PATCH", "/v1/plans/unlimited", {"tiers": None})
     assert admin("DELETE", "/v1/tiers/huge").status_code == 204
     assert problem(admin("DELETE", "/v1/tiers/huge")) == Said(404, "not-found")
+
+
+def test_a_new_tier_is_open_to_a_plan_without_a_list_of_tiers_and_may_be_removed_again(
+    served: Served, admin: Admin
+) -> None:
+    assert admin("GET", "/v1/plans/unlimited").json()["tiers"] is None, "the plan unlimited has none as it comes"
+    admin("PUT", "/v1/tiers/odd", {"cpu": 0.1, "memory": "16M"})
+    assert accepted(served, tier="odd")["tier"] == "odd"
+    assert admin("DELETE", "/v1/tiers/odd").status_code == 204
+    listed = admin("PATCH", "/v1/plans/unlimited", {"tiers": ["basic"]})
+    assert listed.json()["tiers"] == ["basic"]
+    assert admin("PATCH", "/v1/plans/unlimited", {"tiers": None}).json()["tiers"] is None
+
+
+def test_a_plain_task_gets_a_quarter_of_a_cpu(served: Served, admin: Admin) -> None:
+    assert accepted(served)["resources"]["cpu"] == 0.25
+
+
+def test_a_plan_says_how_the_cpu_of_its_tasks_is_held_and_a_task_shows_it(served: Served, admin: Admin) -> None:
+    wrong = admin("PATCH", "/v1/plans/business", {"cpu_limit": "most"})
+    assert problem(wrong) == Said(422, "out-of-range", (("/cpu_limit", "out-of-range"),))
+    name, _ = served.add_tenant("business")
+    token = served.add_token(name)
+    assert served.send("GET", "/v1/me", token=token).json()["plan"]["cpu_limit"] is None
+    for given, got in ((None, "burst"), ("quota", "quota"), (None, "burst"), ("quota", "quota")):
+        assert admin("PATCH", "/v1/plans/business", {"cpu_limit": given}).json()["cpu_limit"] == given
+        until = time.monotonic() + PATIENCE_SECONDS
+        while served.send("GET", "/v1/me", token=token).json()["plan"]["cpu_limit"] != given:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        task = served.submit(token)
+        assert served.send("GET", f"/v1/tasks/{task}", token=token).json()["cpu_limit"] == got
+    refused = served.send("POST", "/v1/tasks", {"command": ["x"], "cpu_limit": "burst"}, token=token)
+    assert problem(refused) == Said(422, "cpu-limit-not-allowed", (("/cpu_limit", "cpu-limit-not-allowed"),))
 
 
 def test_the_tier_of_tasks_that_name_none_stays(admin: Admin) -> None:
@@ -194,12 +227,24 @@ def test_a_category_gives_tasks_their_tolerance_lane_and_cap(served: Served, adm
     assert served.send("GET", f"/v1/tasks/{task['id']}").json()["category"] == "report"
 
 
+def test_a_categorys_isolation_is_that_of_its_tasks_and_only_one_that_exists(served: Served, admin: Admin) -> None:
+    bogus = admin("PUT", "/v1/categories/kept-apart", {"isolation": "bogus"})
+    assert problem(bogus) == Said(422, "out-of-range", (("/isolation", "out-of-range"),))
+    made = admin("PUT", "/v1/categories/kept-apart", {"isolation": "sandbox"})
+    assert (made.status_code, made.json()["isolation"]) == (201, "sandbox")
+    assert accepted(served, category="kept-apart")["spec"]["isolation"] == "sandbox"
+    own = accepted(served, category="kept-apart", isolation="none")
+    assert "isolation" not in own["spec"], "the task's own choice comes first"
+    assert admin("PUT", "/v1/categories/kept-apart", {"isolation": None}).json()["isolation"] is None
+    assert admin("DELETE", "/v1/categories/kept-apart").status_code == 204
+
+
 def test_a_bad_category_is_refused_and_an_unknown_one_named(served: Served, admin: Admin) -> None:
     body = {"tolerance": -1, "lane": "fast", "cap": "0s", "isolation": "Very!"}
     assert problem(admin("PUT", "/v1/categories/bad", body)) == Said(
         422, "out-of-range",
         (("/tolerance", "out-of-range"), ("/cap", "out-of-range"), ("/lane", "unknown-lane"),
-         ("/isolation", "invalid-name")),
+         ("/isolation", "out-of-range")),
     )  # fmt: skip
     answer = served.send("POST", "/v1/tasks", {"command": ["true"], "category": "no-such"})
     assert problem(answer) == Said(422, "unknown-category", (("/category", "unknown-category"),))

@@ -26,7 +26,7 @@ def test_any_key_a_task_may_have_can_be_cooled_down(served: Served, name: str) -
     assert (answer.status_code, answer.json()["key"]) == (200, name)
     (one,) = listed(served, name)
     assert one == {
-        "key": name, "scope": None, "pool": None, "running": 0, "limit": None, "waiting": 0,
+        "key": name, "scope": None, "pool": None, "running": 0, "limit": None, "limits": [], "waiting": 0,
         "cooled_until": answer.json()["cooled_until"],
     }  # fmt: skip
     assert (
@@ -38,11 +38,12 @@ def test_any_key_a_task_may_have_can_be_cooled_down(served: Served, name: str) -
 
 def test_keys_of_live_tasks_are_listed_by_how_they_are_counted(served: Served) -> None:
     name = uuid4().hex
-    for scope, limit in (("pool", 2), ("global", 3), ("global", 3)):
+    for scope, limit in (("pool", 2), ("global", 3), ("global", 5), ("global", 3)):
         task = {"command": ["true"], "concurrency_key": name, "concurrency_limit": limit, "concurrency_scope": scope}
         assert served.send("POST", "/v1/tasks", {**task, "delay": "1h"}).status_code == 201
     found = [(one["scope"], one["pool"], one["running"], one["limit"], one["waiting"]) for one in listed(served, name)]
-    assert found == [("global", None, 0, 3, 2), ("pool", "default", 0, 2, 1)]
+    assert found == [("global", None, 0, 5, 3), ("pool", "default", 0, 2, 1)]
+    assert [one["limits"] for one in listed(served, name)] == [[3, 5], [2]], "each task's own limit counts"
 
 
 def test_another_tenants_keys_are_neither_seen_nor_cooled(served: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -63,12 +64,10 @@ def test_a_filter_that_means_nothing_is_refused_with_its_name(served: Served, qu
 
 def test_all_faults_of_a_bulk_filter_are_named_at_once(served: Served) -> None:
     where = {"over": "speed", "tag": "x", "since": "soon", "graph": -1}
-    answer = served.send("POST", "/v1/dead/requeue", {"where": where})
+    answer = served.send("POST", "/v1/operations", {"verb": "requeue", "where": where})
     assert answer.status_code == 422
     found = {fault["pointer"] for fault in answer.json()["errors"]}
     assert found == {"/where/over", "/where/tag", "/where/since", "/where/graph"}
-    for body in ({"where": {}, "all": True}, {"where": {"colour": "red"}}, {"ids": [1], "where": {}}):
-        assert served.send("POST", "/v1/dead/discard", body).status_code in (400, 422)
 
 
 def test_a_letter_tells_its_whole_history(served: Served) -> None:
@@ -83,21 +82,27 @@ def test_a_letter_tells_its_whole_history(served: Served) -> None:
     assert served.send("GET", f"/v1/tasks/{again}").json()["retry_of"] == task
 
 
+def operation(served: Served, verb: str, where: dict[str, object], **more: object) -> dict[str, Any]:
+    """The operation once it has ended; of a dry run, its preview."""
+    answer = served.send("POST", "/v1/operations", {"verb": verb, "where": where, **more})
+    assert answer.status_code in (200, 201), answer.text
+    document: dict[str, Any] = answer.json()
+    return served.send("GET", f"/v1/operations/{document['id']}?wait=30").json() if "id" in document else document
+
+
 def test_a_bulk_redrive_makes_one_new_run_of_each_whoever_asks(served: Served) -> None:
     name = uuid4().hex
     letters = [die(served, name) for _ in range(6)]
     other = die(served, uuid4().hex)
-    where = {"name": name, "over": "memory"}
-    counted = served.send("POST", "/v1/dead/requeue", {"where": where, "dry_run": True}).json()
-    assert (counted["count"], counted["or_more"], counted["ids"]) == (6, False, letters)
+    where: dict[str, object] = {"name": name, "over": "memory"}
+    counted = operation(served, "requeue", where, dry_run=True)
+    assert (counted["count"], counted["or_more"], counted["ids"]) == (6, False, letters[::-1])
     with ThreadPoolExecutor(3) as threads:
-        answers = threads.map(lambda _: served.send("POST", "/v1/dead/requeue", {"where": where}).json(), range(3))
-        requeued = [one for answer in answers for one in answer["requeued"]]
-    assert sorted(one["id"] for one in requeued) == letters
+        ended = list(threads.map(lambda _: operation(served, "requeue", where), range(3)))
+    assert sum(one["changed"] for one in ended) == 6
     runs = served.ask("select retry_of from tasks where retry_of = any($1) order by 1", letters)
     assert [run for (run,) in runs] == letters
-    left = served.send("POST", "/v1/dead/discard", {"where": {"name": name}}).json()
-    assert left == {"discarded": []}
+    assert operation(served, "discard", {"name": name})["matched"] == 0
     assert served.send("GET", f"/v1/dead/{other}").status_code == 200
 
 
@@ -105,26 +110,33 @@ def test_a_bulk_discard_takes_those_a_filter_means(served: Served) -> None:
     name = uuid4().hex
     letters = [die(served, name) for _ in range(3)]
     kept = die(served, name, "timeout")
-    gone = served.send("POST", "/v1/dead/discard", {"where": {"tag": f"team:{name}", "reason": "oom"}}).json()
-    assert gone == {"discarded": letters}
+    assert operation(served, "discard", {"tag": f"team:{name}", "reason": "oom"})["changed"] == 3
     [listed] = served.send("GET", f"/v1/dead?name={name}").json()["tasks"]
     assert listed["id"] == kept
     assert served.send("GET", f"/v1/tasks/{letters[0]}").json()["state"] == "failed", "its history stays"
 
 
-def test_a_redrive_in_rounds_leaves_what_died_after_it_began(served: Served) -> None:
+def test_a_discard_by_id_names_those_that_are_no_dead_letters(served: Served) -> None:
+    letter = die(served, uuid4().hex)
+    first = served.send("POST", "/v1/dead/discard", {"ids": [letter]}).json()
+    assert first == {"discarded": [letter], "refused": []}
+    again = served.send("POST", "/v1/dead/discard", {"ids": [letter]}).json()
+    assert again == {"discarded": [], "refused": [{"id": letter, "reason": f"there is no dead letter {letter}"}]}
+    assert served.send("GET", f"/v1/dead/{letter}").json()["detail"] == f"there is no dead letter {letter}"
+
+
+def test_a_bulk_redrive_leaves_what_died_after_its_count(served: Served) -> None:
     name = uuid4().hex
     first = die(served, name)
-    where = {"name": name}
-    counted = served.send("POST", "/v1/dead/requeue", {"where": where, "dry_run": True}).json()
+    where: dict[str, object] = {"name": name}
+    counted = operation(served, "requeue", where, dry_run=True)
     assert (counted["count"], counted["ids"]) == (1, [first])
     later = die(served, name)
-    body = {"where": where, "before": counted["at"]}
-    requeued = served.send("POST", "/v1/dead/requeue", body).json()["requeued"]
-    assert [one["id"] for one in requeued] == [first]
-    assert served.send("POST", "/v1/dead/requeue", body).json()["requeued"] == []
-    for everything in (body, {"all": True, "before": counted["at"]}):
-        assert later not in served.send("POST", "/v1/dead/discard", everything).json()["discarded"]
+    assert operation(served, "requeue", where, before=counted["at"])["changed"] == 1
+    assert operation(served, "requeue", where, before=counted["at"])["matched"] == 0
+    assert operation(served, "discard", where, before=counted["at"])["matched"] == 0
+    assert served.send("GET", f"/v1/dead/{later}").status_code == 200
     for wrong in ("2030-01-01T00:00:00", "x", ""):
-        refused = served.send("POST", "/v1/dead/discard", {"all": True, "before": wrong})
+        body = {"verb": "discard", "all": True, "before": wrong}
+        refused = served.send("POST", "/v1/operations", body)
         assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/before")

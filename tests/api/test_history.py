@@ -1,13 +1,18 @@
-"""The history of a task over HTTP: the attempt that runs, the lane that each ran in, and dependencies both ways."""
+"""The history of a task over HTTP: the attempt that runs, the lane that each ran in, and dependencies both ways;
+and one request that waits for many tasks.
+"""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from rota import Client
+from rota.api.routes import attempts as attempt_routes
 from rota.store import dependents
-from tests.api.served import Served
+from tests.api.served import Said, Served, problem
 
 
 def run(served: Served, task: int, *, lane: int) -> None:
@@ -19,13 +24,13 @@ def run(served: Served, task: int, *, lane: int) -> None:
     )  # fmt: skip
 
 
-def end(served: Served, task: int) -> None:
+def end(served: Served, task: int, result: str = "1") -> None:
     """As a settlement writes it."""
     served.ask("delete from queue where id = $1 returning 1", task)
     served.ask(
-        """insert into attempts (task, number, tenant, state, outcome, node, started_at, run_us, lane)
-        values ($1, 1, $2, 10, 1, 1, now() - interval '1 minute', 59000000, 0) returning 1""",
-        task, served.tenant,
+        """insert into attempts (task, number, tenant, state, outcome, node, started_at, run_us, lane, result)
+        values ($1, 1, $2, 10, 1, 1, now() - interval '1 minute', 59000000, 0, $3) returning 1""",
+        task, served.tenant, result,
     )  # fmt: skip
 
 
@@ -131,6 +136,35 @@ def test_lists_go_both_ways_transitively_and_across_graphs(served: Served) -> No
     assert shown(served, extract) == ([clean], False)
 
 
+def test_a_task_of_a_graph_goes_by_its_name_there(served: Served) -> None:
+    tasks = [
+        {"ref": "extract", "command": ["true"], "name": "own"},
+        {"ref": "part", "command": ["true"], "array": "0-1", "after": ["extract"]},
+        {"ref": "a/b", "command": ["true"], "after": ["part"]},
+    ]
+    graph = served.send("POST", "/v1/graphs", {"name": "etl", "tasks": tasks}).json()
+    number, made = graph["id"], graph["tasks"]
+    below = [made["a/b"], made["part[1]"], made["part[0]"]]
+    assert listed(served, f"descendants_of={number}/extract") == below
+    assert listed(served, f"graph={number}&descendants_of=extract") == below
+    assert listed(served, f"graph={number}&descendants_of=part") == below[:1], "an array's name means all of it"
+    assert listed(served, f"graph={number}&ancestors_of=a/b") == [*below[1:], made["extract"]]
+    assert listed(served, f"ancestors_of={number}/a/b") == [*below[1:], made["extract"]]
+    shown = served.send("GET", f"/v1/tasks?graph={number}").json()["tasks"]
+    assert [(task["name"], task["name_in_graph"]) for task in shown][-1] == ("own", "extract")
+    assert served.send("GET", f"/v1/tasks/{made['extract']}").json()["name_in_graph"] == "extract"
+    for query, detail in (
+        ("descendants_of=extract", "'extract' is no task's id; a task of a graph is named 12/extract"),
+        (f"graph={number}&descendants_of=nobody", f"graph {number} has no task 'nobody'"),
+        (f"ancestors_of={number}/nobody", f"graph {number} has no task 'nobody'"),
+    ):
+        refused = served.send("GET", f"/v1/tasks?{query}")
+        assert refused.status_code == 422
+        assert detail in refused.json()["detail"]
+    stranger = served.send("GET", f"/v1/tasks?descendants_of={number}/extract", token=served.stranger)
+    assert stranger.status_code == 422
+
+
 def test_a_retry_depends_on_the_same_tasks(served: Served) -> None:
     first = served.submit()
     second = served.submit(after=[first])
@@ -162,3 +196,110 @@ def test_a_document_shows_a_bounded_number_of_dependents(served: Served) -> None
     made = served.send("POST", "/v1/tasks/batch", body).json()["ids"]
     found, more = shown(served, first)
     assert (found, more) == (made[: dependents.MOST_SHOWN], True)
+
+
+def wait(served: Served, ids: list[int], **more: Any) -> Any:
+    return served.send("POST", "/v1/tasks/wait", {"ids": ids, "timeout": 0, **more}).json()
+
+
+def numbers(answer: Any) -> list[int]:
+    return [one["id"] for one in answer["ended"]]
+
+
+def test_neighbours_that_have_ended_are_reported_and_not_waited_for(served: Served) -> None:
+    first, second, third = served.submit(), served.submit(), served.submit()
+    end(served, second)
+    answer = wait(served, [first], also=[second, third])
+    assert numbers(answer) == [second]
+    assert (answer["pending"], answer["more"]) == (1, False)
+
+
+def test_with_any_one_end_is_enough(served: Served) -> None:
+    first, second = served.submit(), served.submit()
+    end(served, second)
+    answer = wait(served, [first, second], any=True, timeout=20)
+    assert (numbers(answer), answer["pending"]) == ([second], 1)
+
+
+def test_with_any_the_end_of_one_wakes_the_client(served: Served) -> None:
+    first, second = served.submit(), served.submit()
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(wait, served, [first, second], any=True, timeout=25)
+        served.send("POST", f"/v1/tasks/{first}/cancel")
+        assert numbers(waiting.result()) == [first]
+
+
+def test_neighbours_of_another_tenant_or_of_nobody_are_left_out(served: Served) -> None:
+    mine, foreign = served.submit(), served.submit()
+    end(served, mine)
+    end(served, foreign)
+    stranger = served.send("POST", "/v1/tasks/wait", {"ids": [foreign], "timeout": 0}, token=served.stranger)
+    assert problem(stranger) == Said(404, "not-found")
+    other = served.add_token(served.add_tenant()[0])
+    own = served.submit(other)
+    body = {"ids": [own], "also": [foreign, 2**62, -1, 2**63], "timeout": 0}
+    assert served.send("POST", "/v1/tasks/wait", body, token=other).json()["ended"] == []
+
+
+def test_documents_are_those_that_a_read_of_each_task_gives(served: Served) -> None:
+    tasks = [served.submit(), served.submit()]
+    for task in tasks:
+        end(served, task)
+    answer = wait(served, tasks, documents=True)
+    assert (answer["ended"], answer["pending"]) == ([], 0)
+    assert answer["documents"] == [served.send("GET", f"/v1/tasks/{task}").json() for task in tasks]
+
+
+def test_an_answer_is_bounded_and_says_that_there_is_more(served: Served) -> None:
+    tasks = [served.submit() for _ in range(60)]
+    half = '"' + "x" * (attempt_routes.MOST_ANSWER_BYTES // 40) + '"'
+    for task in tasks:
+        end(served, task, half)
+    seen: list[int] = []
+    while left := [task for task in tasks if task not in seen]:
+        answer = wait(served, left)
+        found = numbers(answer)
+        assert found == left[: len(found)] != []
+        assert answer["more"] is (len(found) < len(left))
+        assert answer["pending"] == len(left) - len(found)
+        seen += found
+    assert seen == tasks
+    with Client(served.url, served.tokens["member"]) as client:
+        assert [len(result) for result in client.gather(client.handles(tasks))] == [len(half) - 2] * 60
+        assert [len(handle.result()) for handle in client.handles(tasks)] == [len(half) - 2] * 60
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "detail"),
+    [
+        ({"ids": [1], "also": [2] * 10_000}, "/also", "`ids` and `also` may name 10000 tasks together, not 10001"),
+        ({"ids": [1], "timeout": 31}, "/timeout", "timeout is from 0 to 30 seconds, not 31"),
+    ],
+)
+def test_too_much_is_refused_with_the_field_and_the_bound(
+    served: Served, body: dict[str, Any], field: str, detail: str
+) -> None:
+    [fault] = served.send("POST", "/v1/tasks/wait", body).json()["errors"]
+    assert (fault["pointer"], fault["detail"]) == (field, detail)
+
+
+@pytest.mark.parametrize(
+    ("address", "detail"),
+    [
+        ("/v1/tasks/1/why?limit=1", "there is no query parameter 'limit'; this address takes none"),
+        ("/v1/nodes?limit=1", "there is no query parameter 'limit'; there is only all"),
+        ("/v1/tasks?limit=1&limit=2", "the query parameter limit is given 2 times; give it once"),
+        ("/v1/tasks?limit=-1", "limit is a whole number from 1 to 1,000, not '-1'"),
+        ("/v1/tasks/1/attempts?limit=many", "limit is a whole number from 1 to 1,000, not 'many'"),
+        ("/v1/tasks?graph=x", "graph is a positive whole number, an id, not 'x'"),
+        ("/v1/tasks/1?wait=99", "wait is a number of seconds from 0 to 30, not '99'"),
+        ("/v1/tasks/1/log?follow=maybe", "follow is true or false, not 'maybe'"),
+        ("/v1/tasks?tag=ml", "tag is NAME:VALUE, such as team:ml, not 'ml'"),
+        ("/v1/tasks/1/log?stream=x", "stream is stdout or stderr, not 'x'; leave it out for both"),
+    ],
+)
+def test_a_refused_query_parameter_is_named_with_its_value_and_what_would_be_right(
+    served: Served, address: str, detail: str
+) -> None:
+    [fault] = served.send("GET", address).json()["errors"]
+    assert fault["detail"] == detail

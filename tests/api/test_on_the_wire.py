@@ -44,7 +44,7 @@ def test_a_body_declared_too_large_is_refused_before_it_is_sent(served: Served) 
     answer = _talk(served, _head(served, "content-length: 999999999999", "connection: close"))
     assert _status(answer) == 413
     assert b"payload-too-large" in answer
-    assert b"at most 33554432 bytes are taken" in answer
+    assert b"the body may have at most 33,554,432 bytes" in answer
 
 
 def test_a_streamed_body_is_refused_when_it_becomes_too_large(served: Served) -> None:

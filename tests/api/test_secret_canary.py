@@ -214,3 +214,38 @@ def test_a_row_moved_to_another_name_or_tenant_opens_nowhere(cluster: Cluster) -
         ended = client.submit(["true"], secrets=["STOLEN"]).wait(60)
     assert ended.failure is not None
     assert "STOLEN can't be read: its row in the database was changed, moved or damaged" in ended.failure.message
+
+
+KEY_TELL = """
+printf '%s\\n' "$ROTA_TOKEN"
+printf '%s' "$ROTA_TOKEN" | sha256sum
+printf '%s' "$ROTA_TOKEN" > "$1"
+"""
+
+
+def test_the_key_of_a_running_task_is_found_nowhere_else(cluster: Cluster, tmp_path: Path) -> None:
+    """It is stored nowhere: the database can't hold it, and nobody writes it down."""
+    with cluster.client() as client:
+        client.secrets.set(NAME, CANARY)
+        told = client.submit(["sh", "-c", KEY_TELL, "sh", str(tmp_path / "key")], may_submit=True)
+        walled = client.submit(["sh", "-c", 'printf "%s\n" "$ROTA_TOKEN"'], may_submit=True, isolation="sandbox")
+        function = client.submit(function="submitting_tasks:tell_key", may_submit=True)
+        submitting = client.submit(function="submitting_tasks:by_program", may_submit=True)
+        ended = [told, walled, function, submitting]
+        assert [task.wait(60).state for task in ended] == ["done", "done", "failed", "done"]
+        key = (tmp_path / "key").read_bytes()
+        (tmp_path / "key").unlink()
+        assert told.log() == f"***\n{hashlib.sha256(key).hexdigest()}  -\n"
+        assert walled.log() == "***\n"
+        tasks = [task.id for task in ended]
+        shown = "".join(_rota(cluster, "show", str(task)).stdout for task in tasks)
+    kept = b"\n".join(path.read_bytes() for path in cluster.folder.rglob("*") if path.is_file())
+    places = {
+        "arguments": _command_lines(),
+        "database": _everything_stored(cluster.database),
+        "answers": _every_answer(cluster, tasks),
+        "command line": shown.encode(),
+        "logs and files": kept,
+    }
+    assert b"rota_attempt_" in key
+    assert {place: b"rota_attempt_" in content for place, content in places.items()} == dict.fromkeys(places, False)

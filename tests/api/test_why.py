@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +81,14 @@ def metrics(led: Served) -> bytes:
 
 
 def test_what_is_not_ready_says_why_from_its_row(led: Served) -> None:
-    parents = [led.submit(delay="1h"), led.submit(delay="1h")]
+    parents = [led.submit(delay="1h", cap="1m"), led.submit(delay="1h", cap="1m")]
     child = led.submit(after=parents)
     blocked = why(led, child)
     assert (blocked["reason"], blocked["blocked_by_count"]) == ("blocked", 2)
     assert blocked["blocked_by"] == [{"id": parent, "state": "delayed"} for parent in parents]
     assert blocked["sentence"] == f"it waits for tasks {parents[0]} (delayed), {parents[1]} (delayed)"
+    assert blocked["estimated_start"] is not None, "the parents would run for as long as their caps, which are given"
+    assert (blocked["basis"], blocked["run_times"]) == ("parents", "cap")
     delayed = why(led, parents[0])
     assert (delayed["reason"], delayed["basis"]) == ("delayed", "its-time")
     assert delayed["estimated_start"] in delayed["sentence"]
@@ -115,9 +119,11 @@ def test_a_task_the_leader_has_not_read_yet_is_counted_in_the_database(led: Serv
     found = why(led, first[-1], token=token)
     assert (found["reason"], found["position"], found["ahead_of_mine"]) == ("in-database", 9_000, 8_999)
     assert "number 9,000 of your tasks in the queue in the database" in found["sentence"]
+    assert found["start_unknown"].startswith("none of your tasks has ended in the last minutes")
     last = why(led, second[-1], token=token)
     assert (last["reason"], last["position"]) == ("in-database", None)
     assert "behind the first 10,000 of your tasks" in last["sentence"]
+    assert last["start_unknown"]
     for ids in (first, second):
         led.send("POST", "/v1/tasks/cancel", {"ids": ids}, token=token)
 
@@ -143,6 +149,7 @@ def test_a_leader_that_can_not_be_asked_is_said_and_the_place_counted_in_the_dat
             found = why(served, tasks[2], server=1)
             assert (found["reason"], found["position"], found["ahead_of_mine"]) == ("leader-unreachable", 3, 2)
             assert found["sentence"].endswith("it is number 3 of your tasks in the database")
+            assert found["start_unknown"] == "only the leader knows how fast the queue moves"
             previewed = served.send("POST", f"{running.urls[1]}/v1/tasks/preview", {"command": ["true"]}).json()
             assert previewed["groups"][0]["reason"] == "leader-unreachable"
             load = served.send("GET", f"{running.urls[1]}/v1/pools/default/load")
@@ -172,6 +179,49 @@ def test_a_batch_is_previewed_by_what_differs(led: Served) -> None:
     assert found["tasks"] == 3
     assert [one["name"] for one in found["groups"]] == ["a", "b"]
     assert found["groups"][1]["sentence"] == "it would wait for other tasks of the request first"
+    unknown = found["groups"][1]["start_unknown"]
+    assert unknown.startswith("nothing is known of how long the tasks before it run")
+
+
+def test_a_chain_of_a_request_is_told_start_by_start(led: Served) -> None:
+    tasks = {
+        "tasks": [
+            {"command": ["a"], "ref": "a", "cpu": 1, "cap": "1m"},
+            {"command": ["b"], "ref": "b", "cpu": 1, "cap": "2m", "after": ["a"]},
+            {"command": ["c"], "after": ["b"], "cpu": 2},
+        ]
+    }
+    groups = led.send("POST", "/v1/tasks/preview", tasks).json()["groups"]
+    starts = [datetime.fromisoformat(one["estimated_start"]) for one in groups]
+    assert [round((later - sooner).total_seconds()) for sooner, later in pairwise(starts)] == [60, 120]
+    assert [one["basis"] for one in groups[1:]] == ["parents", "parents"]
+
+
+def test_alike_tasks_do_not_all_start_at_once(led: Served) -> None:
+    tasks = {"tasks": [{"command": ["a"], "cpu": 1, "cap": "1m"}] * 10}
+    (group,) = led.send("POST", "/v1/tasks/preview", tasks).json()["groups"]
+    first, last = (datetime.fromisoformat(group[name]) for name in ("estimated_start", "last_start"))
+    assert (group["tasks"], group["starting_now"], group["without_start"]) == (10, 0, 0)
+    assert round((last - first).total_seconds()) == 4 * 60, "two at a time"
+    (group,) = led.send("POST", "/v1/tasks/preview", {"tasks": [{"command": ["a"], "cpu": 1}] * 10}).json()["groups"]
+    assert (group["tasks"], group["without_start"]) == (10, 8), "nobody knows how long the first two run"
+
+
+def test_a_paused_tenant_is_said_wherever_the_task_stands(led: Served) -> None:
+    name = led.add_tenant()[0]
+    token = led.add_token(name)
+    tasks = [led.submit(token), led.submit(token, delay="1h"), led.submit(token)]
+    tasks += [led.submit(token, after=[tasks[0]]), tasks.pop()]
+    led.send("POST", f"/v1/tasks/{tasks[-1]}/hold", {"reason": "later"}, token=token)
+    led.send("POST", f"/v1/tenants/{name}/pause", token=led.cluster.tokens.admin)
+    for task in tasks:
+        until(lambda task=task: "an operator has paused your tenant" in why(led, task, token=token)["sentence"])  # type: ignore[misc]
+        found = why(led, task, token=token)
+        assert (found["estimated_start"], bool(found["start_unknown"])) == (None, True), found
+    previewed = led.send("POST", "/v1/tasks/preview", {"command": ["x"]}, token=token).json()["groups"][0]
+    assert "an operator has paused your tenant" in previewed["sentence"]
+    led.send("POST", f"/v1/tenants/{name}/resume", token=led.cluster.tokens.admin)
+    led.send("POST", "/v1/tasks/cancel", {"ids": tasks}, token=token)
 
 
 def test_a_preview_names_what_it_would_wait_for(led: Served) -> None:
@@ -215,6 +265,9 @@ def test_a_preview_uses_up_no_rate_and_names_the_limits(led: Served) -> None:
     led.send("POST", "/v1/tasks", {"command": ["true"], "delay": "1h"}, token=token)
     late = led.send("POST", "/v1/tasks/preview", {"tasks": [{"command": ["true"]}] * burst}, token=token).json()
     assert (late["accepted"], [one["type"] for one in late["refusals"]]) == (False, ["rate-limited"])
+    (group,) = late["groups"]
+    assert (group["estimated_start"], group["starting_now"]) == (None, 0), "what is refused does not start"
+    assert group["start_unknown"].startswith("it would be refused now (rate-limited)")
 
 
 def test_a_key_used_before_is_recognised(led: Served) -> None:
@@ -275,6 +328,6 @@ def test_the_demand_signal_is_measured(led: Served) -> None:
     assert b'rota_pool_demand_ratio{pool="default",resource="cpu"}' in text
 
 
-@pytest.mark.parametrize("path", ["/internal/pools/1/load", "/internal/pools/1/explain"])
+@pytest.mark.parametrize("path", ["/internal/pools/1/load", "/internal/pools/1/waiting"])
 def test_server_nodes_tell_nobody_else(led: Served, path: str) -> None:
     assert problem(led.send("POST", path, [], token=led.tokens["admin"])).status == 401

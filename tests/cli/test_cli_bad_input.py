@@ -103,6 +103,11 @@ def _over_limit(folder: Path) -> Path:
     return folder / "big.sh"
 
 
+def _unknown_language(folder: Path) -> Path:
+    (folder / "main.go").write_text("package main")
+    return folder / "main.go"
+
+
 def _empty(folder: Path) -> Path:
     (folder / "empty.sh").write_bytes(b"")
     return folder / "empty.sh"
@@ -121,6 +126,7 @@ def _unreadable(folder: Path) -> Path:
         (_not_utf8, "is not UTF-8 text (byte 5)"),
         (_over_limit, "is larger than the limit of 1 MiB"),
         (_empty, "is empty"),
+        (_unknown_language, "has no #! line, and no program is known that runs .go files; begin it with"),
     ],
 )
 def test_a_script_that_cannot_be_sent_is_named_before_any_request(

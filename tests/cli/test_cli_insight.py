@@ -166,7 +166,7 @@ def test_top_into_a_pipe_is_one_frame(server: StubServer, rota: Rota) -> None:
         "missing: 2 more of 8 cpu, 16G memory to start 9 tasks in time",
         "missing: 1 more of 64 cpu, 0 memory with zone=b to start 1 task in time",
         "late: 9 tasks can't start by the time asked for",
-        "no node could ever hold 1 task of 64 cpu",
+        "no present node could hold 1 task of 64 cpu",
         "idle: 1 (n4)",
     ):
         assert words in shown.out

@@ -136,7 +136,7 @@ def test_faults_are_a_line_each_exit_2_and_no_request(server: StubServer, rota: 
         ran = rota(command, "-f", str(file))
         assert (ran.code, ran.out, ran.err) == (2, "", lines)
     problem = json.loads(rota("submit", "-f", str(file), "-o", "json").err)
-    assert problem["detail"].startswith(f"3 things are wrong; the first: {file}:2:29: tasks.a.memory: ")
+    assert problem["detail"] == "; ".join(lines.splitlines())
     assert problem["errors"][1] == {
         "file": str(file),
         "line": 3,
@@ -173,7 +173,8 @@ def test_nothing_in_a_manifest_is_obeyed_by_a_terminal(rota: Rota, tmp_path: Pat
         (["submit", "-f", "{one}", "--set", "A=1", "--set", "A=2"], "--set: 'A' is given twice"),
         (["submit", "--set", "A=1", "--", "ls"], "--set: only a manifest has variables; give one with -f"),
         (["submit", "-f", "{graph}", "--dry-run", "--wait"], "--wait: there is nothing to wait for in a --dry-run"),
-        (["validate"], "--file: name the manifest, e.g. -f rota.yaml"),
+        (["validate"], "FILE: name the manifest: rota validate rota.yaml"),
+        (["validate", "{graph}", "-f", "{graph}"], "is given too; name the manifest once"),
         (["validate", "--schema", "-f", "{one}"], "--schema: the schema is the same for every file"),
     ],
 )

@@ -103,3 +103,23 @@ def test_what_is_not_there_is_named_as_it_was_typed(server: StubServer, rota: Ro
         server.on("GET", "/v1/graphs/99", problem(404, "not-found", "there is no such graph"))
         ran = rota(*words)
         assert (ran.code, ran.err) == (3, f"rota: there is no such {noun}: {words[-1]}\n")
+
+
+def test_every_fault_of_a_refusal_has_a_line_and_of_very_many_the_rest_is_counted(
+    server: StubServer, rota: Rota
+) -> None:
+    faults = [{"pointer": f"/tasks/{number}/cap", "code": "out-of-range", "detail": "too long"} for number in range(25)]
+    server.on("POST", "/v1/tasks", problem(422, "out-of-range", "…", errors=faults))
+    said = rota("submit", "--", "true").err.splitlines()
+    assert said[:2] == ["rota: /tasks/0/cap: too long", "rota: /tasks/1/cap: too long"]
+    assert (len(said), said[-1]) == (21, "rota: and 5 more")
+
+
+@pytest.mark.parametrize("key", ["", "  ", "a\tb", "x" * 256])
+def test_an_idempotency_key_that_cannot_be_one_is_refused_before_anything_is_sent(
+    server: StubServer, rota: Rota, key: str
+) -> None:
+    ran = rota("submit", "--idempotency-key", key, "--", "true")
+    assert ran.code == 2
+    assert "--idempotency-key: an idempotency key has 1 to 255 printable ASCII characters" in ran.err
+    assert server.received == []

@@ -23,6 +23,35 @@ SCHEDULE = {
     "runs": 7,
     "tasks": [{"command": ["backup.sh", "/srv"]}],
 }
+APPLIED = {
+    "result": "changed",
+    "changes": {
+        "rule": ["daily 02:00", "daily 02:30"],
+        "jitter_seconds": [0, 300],
+        "task.command": [["a b", "x"], ["a", "\x1b[31m"]],
+        "max_runs": [3, None],
+        "paused": [True, False],
+    },
+    "schedule": SCHEDULE,
+}
+PREVIEW = {
+    "accepted": True,
+    "name": "backup",
+    "result": "created",
+    "rule": {"daily": "02:30"},
+    "zone": "Europe/Berlin",
+    "next": [
+        {
+            "instant": "2030-07-01T00:30:00Z",
+            "starts_by": "2030-07-01T00:35:00Z",
+            "interval_start": "2030-06-30T00:30:00Z",
+            "interval_end": "2030-07-01T00:30:00Z",
+            "runs": "backup.sh /srv",
+        }
+    ],
+    "notes": ["each run starts up to 5m after its time"],
+    "run": {"accepted": True, "groups": [{"reason": "soon", "sentence": "it is about to start", "state": "ready"}]},
+}
 RUN = {"instant": "2030-07-01T00:30:00Z", "trigger": "manual", "tasks": [41, 42]}
 
 
@@ -82,14 +111,19 @@ def test_a_manifests_graph_is_scheduled_whole(server: StubServer, rota: Rota, tm
 
 def test_a_manifest_may_say_when_and_under_which_name(server: StubServer, rota: Rota, tmp_path: Path) -> None:
     server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    server.on("PUT", "/v1/schedules/etl", Reply(201, APPLIED))
     file = tmp_path / "rota.yaml"
     file.write_text("name: etl\nschedule: {daily: 02:30, overlap: skip}\ntasks:\n  a:\n    command: [a.sh]\n")
     assert rota("submit", "-f", str(file)).code == 0
     assert rota("schedule", "add", "-f", str(file), "--hourly", "5").code == 0
-    sent = [one.json for one in server.asked("POST", "/v1/schedules")]
-    assert [(one["name"], one["graph"], one["overlap"]) for one in sent] == [("etl", "etl", "skip")] * 2
+    sent = [server.asked(*route)[0].json for route in (("PUT", "/v1/schedules/etl"), ("POST", "/v1/schedules"))]
+    assert [(one.get("name"), one["graph"], one["overlap"]) for one in sent] == [
+        (None, "etl", "skip"),
+        ("etl", "etl", "skip"),
+    ]
     assert [(one.get("daily"), one.get("hourly")) for one in sent] == [("02:30", None), (None, "5")]
     assert "for schedule etl" in rota("validate", "-f", str(file)).out
+    assert rota("validate", str(file)).out == rota("validate", "-f", str(file)).out
     for words, hint in (
         (("run", "-f", str(file)), "and rota run shows one task; use rota submit -f"),
         (("submit", "-f", str(file), "--wait"), "no end to wait for"),
@@ -98,8 +132,71 @@ def test_a_manifest_may_say_when_and_under_which_name(server: StubServer, rota: 
         ran = rota(*words)
         assert (ran.code, hint in ran.err) == (2, True), ran.err
     fault = {"pointer": "/zone", "code": "unknown-zone", "detail": "no such"}
-    server.on("POST", "/v1/schedules", problem(422, "unknown-zone", "no", errors=[fault]))
+    server.on("PUT", "/v1/schedules/etl", problem(422, "unknown-zone", "no", errors=[fault]))
     assert f"{file}:2:11: schedule.zone: no such" in rota("submit", "-f", str(file)).err
+
+
+def test_applying_a_manifest_tells_each_difference(server: StubServer, rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "rota.yaml"
+    file.write_text("name: backup\nschedule: {daily: 02:30}\ncommand: [a.sh]\n")
+    server.on_document("PUT", "/v1/schedules/backup", APPLIED)
+    assert rota("submit", "-f", str(file)).out == (
+        "backup: changed; it runs next at Mon 2030-07-01 02:30:00 CEST\n"
+        "  rule: daily 02:00 → daily 02:30\n"
+        "  jitter: 0s → 5m00s\n"
+        "  task.command: a b x → a \\x1b[31m\n"
+        "  max runs: 3 → not given\n"
+        "  paused: yes → no\n"
+    )
+    server.on_document("PUT", "/v1/schedules/backup", APPLIED | {"result": "unchanged", "changes": {}})
+    assert rota("submit", "-f", str(file)).out == "backup: unchanged; it runs next at Mon 2030-07-01 02:30:00 CEST\n"
+
+
+def test_a_dry_run_shows_the_next_runs_and_what_each_runs(server: StubServer, rota: Rota, tmp_path: Path) -> None:
+    server.on_document("POST", "/v1/schedules/preview", PREVIEW)
+    program = tmp_path / "backup.py"
+    program.write_text("print(1)")
+    shown = rota("schedule", "add", "backup", "--daily", "02:30", "--upload", str(program), "--dry-run")
+    assert shown.code == 0
+    for text in (
+        "backup: would be created",
+        "Mon 2030-07-01 02:30:00 CEST",
+        "2030-07-01T00:35:00Z",
+        "backup.sh /srv",
+        "each run starts up to 5m after its time",
+        "it is about to start",
+    ):
+        assert text in shown.out
+    [asked] = server.received
+    digest = hashlib.sha256(b"print(1)").hexdigest()
+    assert asked.json == {
+        "name": "backup",
+        "daily": "02:30",
+        "task": {"upload": f"sha256:{digest}", "interpreter": ["python3"]},
+        "uploads": [{"sha256": digest, "size_bytes": 8, "name": "backup.py"}],
+    }
+    server.on_document("POST", "/v1/schedules/preview", PREVIEW | {"result": "changed"})
+    taken = rota("schedule", "add", "backup", "--daily", "02:30", "--dry-run", "--", "x")
+    assert (taken.code, "change it with rota schedule edit backup" in taken.err) == (4, True)
+    file = tmp_path / "rota.yaml"
+    file.write_text("name: backup\nschedule: {daily: 02:30}\ncommand: [a.sh]\n")
+    for words in (("submit", "-f", str(file), "--dry-run"), ("validate", str(file), "--server")):
+        assert rota(*words).code == 0, "of a manifest it may be there already"
+    server.on_document("POST", "/v1/schedules/preview", PREVIEW | {"accepted": False})
+    assert rota("submit", "-f", str(file), "--dry-run").code == 4
+
+
+def test_all_faults_of_the_options_come_together_and_no_missing_rule_is_blamed_on_one(
+    server: StubServer, rota: Rota
+) -> None:
+    ran = rota("schedule", "add", "b", "--daily", "25:00", "--tz", "Mars", "--overlap", "foo", "--", "x")
+    for text in ("--daily: '25:00' is not a time of day", "--tz: 'Mars' is not", "--overlap: 'foo' is not one of"):
+        assert text in ran.err
+    assert ran.code == 2
+    none = rota("schedule", "add", "b", "--", "x")
+    assert (none.code, none.err.startswith("rota: say when it runs: give one of --at, --hourly")) == (2, True)
+    assert rota("schedule", "edit", "b").err.startswith("rota: name at least one thing to change")
+    assert server.received == []
 
 
 def test_edit_takes_what_it_runs_and_when_from_a_manifest(server: StubServer, rota: Rota, tmp_path: Path) -> None:
@@ -229,6 +326,9 @@ async def test_both_clients_send_files_first_take_graphs_and_read_manifests(serv
     made = {"id": identity, "sha256": identity[7:], "size_bytes": len(data), "name": ""}
     server.on("POST", "/v1/artifacts", Reply(201, made))
     server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    server.on_document("PUT", "/v1/schedules/told", APPLIED)
+    server.on_document("PUT", "/v1/schedules/sent", APPLIED)
+    server.on_document("POST", "/v1/schedules/preview", PREVIEW)
     server.on_document("PATCH", "/v1/schedules/backup", SCHEDULE)
     file = tmp_path / "rota.yaml"
     file.write_text("name: told\nschedule: {hourly: 5}\ncommand: [x]\n")
@@ -237,7 +337,8 @@ async def test_both_clients_send_files_first_take_graphs_and_read_manifests(serv
     with Client(server.url, "key") as client:
         client.schedules.add("sent", upload=data, daily="02:30")
         client.schedules.add("etl", tasks=graph.specs(), graph=graph.name, daily="02:30")
-        client.schedule_manifest(file)
+        assert client.schedule_manifest(file).result == "changed"
+        assert client.schedules.apply("sent", upload=data, daily="02:30", version=3).schedule.version == 4
         with pytest.raises(ValueError, match="schedule_manifest"):
             client.submit_manifest(file)
         with pytest.raises(TypeError, match="one task has no graph"):
@@ -245,8 +346,15 @@ async def test_both_clients_send_files_first_take_graphs_and_read_manifests(serv
     async with AsyncClient(server.url, "key") as client_too:
         await client_too.schedules.edit("backup", 4, task={"upload": data})
         await client_too.schedule_manifest(file)
-    sent, etl, told, again = [one.json for one in server.asked("POST", "/v1/schedules")]
+        uploads = len(server.asked("POST", "/v1/artifacts"))
+        assert (await client_too.schedules.preview("new", upload=data, daily="02:30", amount=2)).result == "created"
+        assert len(server.asked("POST", "/v1/artifacts")) == uploads, "a preview uploads nothing"
+    [asked] = server.asked("POST", "/v1/schedules/preview")
+    assert (asked.query, asked.json["uploads"]) == ({"n": "2"}, [{"sha256": identity[7:], "size_bytes": len(data)}])
+    assert server.asked("PUT", "/v1/schedules/sent")[0].json["version"] == 3
+    sent, etl = [one.json for one in server.asked("POST", "/v1/schedules")]
+    told, again = [one.json for one in server.asked("PUT", "/v1/schedules/told")]
     assert sent["task"] == {"upload": identity}
     assert (etl["graph"], etl["tasks"][1]["after"]) == ("etl", ["a"])
-    assert told == again == {"name": "told", "hourly": 5, "task": {"command": ["x"], "name": "told"}}
+    assert told == again == {"hourly": 5, "task": {"command": ["x"], "name": "told"}}
     assert server.asked("PATCH", "/v1/schedules/backup")[0].json == {"task": {"upload": identity}, "version": 4}

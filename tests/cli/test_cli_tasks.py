@@ -27,7 +27,7 @@ def test_submit_prints_the_id_alone(server: StubServer, rota: Rota) -> None:
 def test_submit_sends_every_option(server: StubServer, rota: Rota) -> None:
     server.on("POST", "/v1/tasks", SUBMITTED)
     line = (
-        "--name n --cpu 500m --memory 1G --disk 2G --gpu 1 --port 2 --port 1 --tier basic --require zone=a "
+        "--name n --cpu 500m --cpu-limit quota --memory 1G --disk 2G --gpu 1 --port 2 --port 1 --tier basic --require zone=a "
         "--attempts 3 --cap 1h --tolerance 2h --priority 5 --after 3,4 --after 5 --upstream run "
         "--idempotency-key k --concurrency-key c --concurrency-limit 2 --concurrency-scope global --in 10m --pool p --lane urgent "
         "--env A=b=c --tag team=ml --backoff 30s --iops 5k --bandwidth 100M --custom license=2 --category report "
@@ -40,6 +40,7 @@ def test_submit_sends_every_option(server: StubServer, rota: Rota) -> None:
         "command": ["ls", "-l"],
         "name": "n",
         "cpu": "500m",
+        "cpu_limit": "quota",
         "memory": "1G",
         "disk": "2G",
         "gpus": 1,
@@ -85,6 +86,17 @@ def test_submit_reads_a_script_and_passes_words_on_as_its_arguments(
         opened.write("echo $1\n")
     assert rota("submit", "--script", file, "--", "é").code == 0
     assert server.received[0].json == {"script": "echo $1\n", "args": ["é"]}
+
+
+@pytest.mark.parametrize(("text", "interpreter"), [("print(1)\n", ["python3"]), ("#!/usr/bin/python2\n", None)])
+def test_a_script_without_a_first_line_for_it_is_run_by_the_program_of_its_suffix(
+    server: StubServer, rota: Rota, tmp_path: Path, text: str, interpreter: list[str] | None
+) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    (tmp_path / "fit.py").write_text(text)
+    assert rota("submit", "--script", f"{tmp_path}/fit.py").code == 0
+    chosen = {} if interpreter is None else {"interpreter": interpreter}
+    assert server.received[0].json == {"script": text, **chosen}
 
 
 def test_submit_sends_a_function_with_json_arguments(server: StubServer, rota: Rota) -> None:

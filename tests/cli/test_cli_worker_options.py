@@ -43,7 +43,7 @@ from tests.cli.conftest import Rota
             "--data: /proc/none can't be made: No such file or directory; name a folder that you may write to",
         ),
         ("--idle-exit", "soon", "'soon' is not a duration"),
-        ("--idle-exit", "10ms", "'10ms' is not from 1s to 30d"),
+        ("--idle-exit", "10ms", "it is a duration from 1s to 30d, not '10ms'"),
         ("--registry", "https://ghcr.io", "'https://ghcr.io' is not a registry: NAME, NAME:PORT, *.DOMAIN, or none"),
         ("--pull-timeout", "0s", "'0s' is not from 1s to 1d"),
         ("--pull-timeout", "soon", "'soon' is not a duration"),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 
@@ -68,10 +69,20 @@ def problem(status: int, slug: str, detail: str, **more: Any) -> Reply:
     return Reply(status, {**document, **more}, content_type="application/problem+json")
 
 
+@dataclass(frozen=True)
+class Made:
+    """An answer that depends on the request."""
+
+    make: Callable[[Received], Reply]
+
+
+Answer: TypeAlias = Reply | Lost | Silent | Stream | Made
+
+
 class StubServer:
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self._answers: dict[tuple[str, str], deque[Reply | Lost | Silent | Stream]] = defaultdict(deque)
+        self._answers: dict[tuple[str, str], deque[Answer]] = defaultdict(deque)
         self._closing = threading.Event()
         stub = self
 
@@ -92,7 +103,7 @@ class StubServer:
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 
-    def on(self, method: str, path: str, *answers: Reply | Lost | Silent | Stream) -> None:
+    def on(self, method: str, path: str, *answers: Answer) -> None:
         """Answers in this order; the last one again and again."""
         self._answers[method, path] = deque(answers)
 
@@ -113,12 +124,15 @@ class StubServer:
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
         query = {name: values[0] for name, values in parse_qs(split.query).items()}
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.received.append(Received(request.command, split.path, query, headers, body))
+        received = Received(request.command, split.path, query, headers, body)
+        self.received.append(received)
         answers = self._answers.get((request.command, split.path))
         if not answers:
-            answer: Reply | Lost | Silent | Stream = problem(404, "not-found", "there is no such task")
+            answer: Answer = problem(404, "not-found", "there is no such task")
         else:
             answer = answers.popleft() if len(answers) > 1 else answers[0]
+        if isinstance(answer, Made):
+            answer = answer.make(received)
         if isinstance(answer, Lost):
             request.close_connection = True
         elif isinstance(answer, Silent):

@@ -45,8 +45,8 @@ async def test_what_json_would_change_is_refused_with_the_arguments_name(
         ("an item of m:f", lambda: client.map("m:f", [value])),
         (f"argument 1 of {name}", lambda: take.using(client).submit(value)),
         (f"argument 'other' of {name}", lambda: take.using(client).submit(1, other=value)),
-        (f"argument 1 of {name}", lambda: take.using(client).map([value])),
-        (f"an item of {name}", lambda: client.map(take, [value])),
+        (f"item 1: argument 1 of {name}", lambda: take.using(client).map([value])),
+        (f"item 1: argument 1 of {name}", lambda: client.map(take, [value])),
     ]
     for what, submit in tries:
         with pytest.raises(TypeError) as refusal:

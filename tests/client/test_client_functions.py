@@ -21,6 +21,11 @@ def add(left: int, right: int = 1) -> int:
     return left + right
 
 
+@task
+def whole(value: object) -> object:
+    return value
+
+
 @task()
 async def fetch(url: str) -> str:
     return url.upper()
@@ -50,9 +55,19 @@ def test_submit_sends_the_functions_path_and_arguments(server: StubServer, clien
     }
 
 
+@task(cpu=2, cpu_limit="quota")
+def measured() -> None: ...
+
+
+def test_a_function_may_choose_how_its_cpu_is_held(server: StubServer, client: Client) -> None:
+    server.on("POST", "/v1/tasks", Reply(201, {"id": 7, "state": "ready", "created": True}))
+    measured.using(client).submit()
+    assert (server.received[0].json["cpu"], server.received[0].json["cpu_limit"]) == (2, "quota")
+
+
 def test_map_is_one_request_with_one_task_per_item(server: StubServer, client: Client) -> None:
     server.on("POST", "/v1/tasks/batch", Reply(201, {"ids": [7, 8, 9], "replayed": []}))
-    handles = add.using(client).map([1, 2, (3, 4)])
+    handles = whole.using(client).map([1, 2, (3, 4)])
     assert [handle.id for handle in handles] == [7, 8, 9]
     assert len(server.received) == 1
     assert [one["args"] for one in server.received[0].json["tasks"]] == [[1], [2], [[3, 4]]]

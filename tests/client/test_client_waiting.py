@@ -19,7 +19,7 @@ from rota import (
 from rota.client.transport.log_reader import LogChunk, LogEnd
 from tests.client.stub_documents import chunk, end, ended
 from tests.client.stub_documents import task as task_document
-from tests.client.stub_server import Lost, Reply, Stream, StubServer
+from tests.client.stub_server import Lost, Reply, Stream, StubServer, problem
 
 
 def test_waiting_asks_again_until_the_task_has_ended(server: StubServer, client: Client) -> None:
@@ -95,8 +95,14 @@ def test_gather_can_put_errors_in_their_places(server: StubServer, client: Clien
 
 
 def test_an_unknown_task_is_not_found(server: StubServer, client: Client) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match=r"^there is no such task: 99$"):
         client.get(99)
+
+
+def test_an_unknown_dead_letter_is_named_too(server: StubServer, client: Client) -> None:
+    server.on("GET", "/v1/dead/77", problem(404, "not-found", "there is no such dead letter"))
+    with pytest.raises(NotFound, match=r"^there is no such dead letter: 77$"):
+        client.dead_letter(77)
 
 
 def test_an_answer_that_is_not_rotas_is_a_server_fault(server: StubServer, client: Client) -> None:

@@ -86,6 +86,18 @@ def test_a_scripts_file_is_looked_for_beside_the_manifest(tmp_path: Path) -> Non
     assert sent(load_manifest(tmp_path / "rota.yaml")) == [{"script": "echo ${HOME}\n"}]
 
 
+def test_a_scripts_file_is_run_by_the_program_of_its_suffix_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text("print(1)\n")
+    (tmp_path / "rota.yaml").write_text("script: {file: fit.py}\n")
+    assert sent(load_manifest(tmp_path / "rota.yaml")) == [{"script": "print(1)\n", "interpreter": ["python3"]}]
+    (tmp_path / "rota.yaml").write_text("script: {file: fit.py}\ninterpreter: [pypy3, -u]\n")
+    assert sent(load_manifest(tmp_path / "rota.yaml")) == [{"script": "print(1)\n", "interpreter": ["pypy3", "-u"]}]
+    (tmp_path / "main.go").write_text("package main\n")
+    (tmp_path / "rota.yaml").write_text("script: {file: main.go}\n")
+    with pytest.raises(ManifestError, match=r"that runs \.go files; .* or give an interpreter"):
+        load_manifest(tmp_path / "rota.yaml")
+
+
 def test_variables_fill_values_and_unquoted_ones_are_plain_scalars() -> None:
     found = manifest(
         """

@@ -113,6 +113,6 @@ def test_what_is_wrong_in_the_defaults_is_named_there_and_once() -> None:
           b: {command: [x], ports: 2000}
     """
     assert [line.split(": ", 1)[1] for line in faults(text)] == [
-        "defaults.ports: 1000 is not from 0 to 100",
-        "tasks.b.ports: 2000 is not from 0 to 100",
+        "defaults.ports: ports is a whole number from 0 to 100, not 1000",
+        "tasks.b.ports: ports is a whole number from 0 to 100, not 2000",
     ]

@@ -98,7 +98,7 @@ def _could_start(state: CoreState, task: ReadyTask) -> bool:
         if key is not None and task.concurrency_global:
             if key.barred or key.running + key.elsewhere >= task.concurrency_limit:
                 return False
-        elif key is not None and key.running >= key.limit:
+        elif key is not None and key.running >= task.concurrency_limit:
             return False
     if tenant.running_limit is not None and tenant.running >= tenant.running_limit:
         return False

@@ -137,6 +137,10 @@ class Scene:
         milli = None if cpus is None else int(cpus * 1000)
         self.apply(TenantKnown(number, weight, milli, memory, running, urgent_percent * 10_000, paused))
 
+    def plan_bound(self, number: int, *, seconds: int) -> None:
+        """The longest cap of a tenant's plan: tasks without a cap of their own have it."""
+        self.apply(TenantKnown(number, 1, None, None, longest_cap_us=seconds * SECOND_US))
+
     def lane(self, number: int, *, level: int, gated: bool = False) -> None:
         """An operator makes a lane, or moves one."""
         self.apply(LaneKnown(number, level, gated))

@@ -180,7 +180,7 @@ def test_tasks_ahead_start_at_the_first_ends_of_running_work() -> None:
     assert [why(scene, task).estimated_start_us for task in (first, second, third)] == [
         60 * SECOND_US,
         90 * SECOND_US,
-        None,
+        120 * SECOND_US,
     ]
 
 
@@ -196,9 +196,9 @@ def test_a_queue_position_counts_own_tasks_and_other_tenants() -> None:
     found = why(scene, mine[2])
     assert (found.ahead_of_mine, found.tenants_ahead, found.position) == (2, 2, 5)
     assert found.sentence.endswith("ahead of it: 2 tasks of yours and 2 other tenants")
-    assert (found.estimated_start_us, found.basis) == (None, "unknown"), "nobody knows how long such work takes"
+    assert (found.estimated_start_us, found.basis) == (420 * SECOND_US, "running-tasks"), "seven caps of 60 s"
     scene.knows("work", milliseconds=30_000)
-    assert why(scene, mine[2]).basis == "throughput"
+    assert why(scene, mine[2]).estimated_start_us == 300 * SECOND_US, "its own work is known to be shorter"
 
 
 def test_a_tenant_above_its_share_is_the_reason() -> None:
@@ -330,7 +330,6 @@ def test_a_reserved_node_is_free_when_its_task_has_run() -> None:
     scene.order()
     scene.task(cpus=4, start_by=0, cap=30)
     beside = scene.task(cpus=1, cap=600)
-    scene.knows("work", milliseconds=100)  # however quick such work is, it does not start now
     scene.later(seconds=1)
     scene.order()
     found = why(scene, beside)
@@ -373,13 +372,13 @@ def test_a_task_that_does_not_exist_is_explained_and_forgotten() -> None:
     scene.worker(cpus=4)
     known = dict(scene.core.state.dimensions.custom)
     asked = Probe(
-        ReadyTask(2**62, 0, 77, Lane.NORMAL, 0, 0, 60_000, 0, work_of("x")),
-        Shape(Resources(cpu_milli=1000, custom={"unheard-of": 3})),
+        task=ReadyTask(2**62, 0, 77, Lane.NORMAL, 0, 0, 60_000, 0, work_of("x")),
+        shape=Shape(Resources(cpu_milli=1000, custom={"unheard-of": 3})),
     )
     found = scene.core.explain(asked, 0, NAMES)
     assert found is not None
     assert found.sentence.endswith("it asks for 3 of unheard-of, no node has any")
     assert (scene.core.state.dimensions.custom, scene.core.state.tenants) == (known, {})
-    fits = scene.core.explain(Probe(asked.task, Shape(Resources(cpu_milli=1000))), 0, NAMES)
+    fits = scene.core.explain(Probe(task=asked.task, shape=Shape(Resources(cpu_milli=1000))), 0, NAMES)
     assert fits is not None
     assert (fits.reason, fits.likely_node) == ("soon", 1)

@@ -354,3 +354,22 @@ def test_above_the_peak_mark_tasks_with_a_tolerance_go_before_tasks_without_one(
     scene.tasks(2, tenant=1, start_by=1, tolerated=False)
     first = scene.tasks(2, tenant=2, start_by=600)
     assert scene.order() == [task.id for task in first]
+
+
+def test_a_tenants_priority_orders_its_tasks_across_lanes_of_one_level() -> None:
+    scene = Scene()
+    low = scene.task(lane=Lane.NORMAL, priority=-5)
+    periodic = scene.task(lane=Lane.PERIODIC)
+    high = scene.task(lane=Lane.NORMAL, priority=5)
+    off_peak = scene.task(lane=Lane.OFF_PEAK, priority=100)
+    scene.worker(cpus=10)
+    assert scene.order() == [high.id, periodic.id, low.id, off_peak.id]
+
+
+def test_an_operators_lane_of_the_same_level_is_served_with_the_others() -> None:
+    scene = Scene()
+    scene.lane(4, level=1)
+    normal = scene.task(lane=Lane.NORMAL, priority=-1)
+    batch = scene.task(lane=4)
+    scene.worker()
+    assert scene.order() == [batch.id, normal.id]

@@ -15,7 +15,7 @@ def test_lanes_go_by_rank_whoever_submitted_first() -> None:
     periodic = scene.task(lane=Lane.PERIODIC)
     normal = scene.task(lane=Lane.NORMAL)
     urgent = scene.task(lane=Lane.URGENT)
-    scene.worker(cpus=8).expects(urgent, normal, periodic, off_peak)
+    scene.worker(cpus=8).expects(urgent, periodic, normal, off_peak)  # normal and periodic have one rank
     scene.decide()
 
 

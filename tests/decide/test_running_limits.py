@@ -300,3 +300,18 @@ def test_a_node_reserved_for_a_task_whose_key_is_full_is_free_for_others() -> No
     scene.ends(blocker)
     worker.expects(waiting)
     scene.decide()
+
+
+def test_a_task_with_a_concurrency_key_starts_by_its_own_limit_whatever_others_gave() -> None:
+    scene = Scene()
+    scene.worker(cpus=8)
+    wide = scene.tasks(4, key="database", limit=3)
+    narrow = scene.task(key="database", limit=2, priority=-1)
+    assert scene.order() == [task.id for task in wide[:3]]
+    scene.ends(wide[0], wide[1])
+    assert scene.order() == [wide[3].id], "two run then, so the narrow one still waits"
+    explained = scene.core.explain(narrow.id, scene.now_us, {})
+    assert explained is not None
+    assert explained.sentence == "its concurrency key database is busy: 2 of 2 run"
+    scene.ends(wide[2])
+    assert scene.order() == [narrow.id]

@@ -6,6 +6,7 @@ import asyncio
 import math
 from dataclasses import dataclass, field
 
+from rota.attempt_key import AttemptKeys
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
 from rota.decide.messages import AttemptAdopted, NodeJoined
@@ -41,6 +42,7 @@ class Leading:
             core=core,
             loader=Loader(core, 1, ready_limit=ready_limit),
             database_identity="test",
+            attempt_keys=AttemptKeys("test"),
             on_ended=ended.extend,
             on_other_pools=lambda _: None,
             rules=fence.rules,

@@ -70,12 +70,14 @@ async def test_a_node_that_was_silent_for_a_minute_is_shown_as_lost(leading: Lea
     rows = leading.rows
 
     async def shown_state() -> str:
-        return next(str(row["state"]) for row in await read_nodes(rows.connection) if row["id"] == rows.node)
+        return next(
+            str(row["state"]) for row in await read_nodes(rows.connection, silent_seconds=15) if row["id"] == rows.node
+        )
 
     assert await shown_state() == "up"
     await rows.connection.execute("update nodes set seen_at = now() - interval '2 minutes' where id = $1", rows.node)
     assert await shown_state() == "lost"
-    await nodes.touch_nodes(rows.connection, [rows.node])
+    await nodes.touch_nodes(rows.connection, {rows.node: 0.0})
     assert await shown_state() == "up"
 
 

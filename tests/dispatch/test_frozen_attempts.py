@@ -12,7 +12,7 @@ import pytest
 from rota import wire
 from rota.dispatch.agent_connection import enter, listen
 from rota.dispatch.frozen_attempts import frozen_by_node
-from rota.dispatch.pool_questions import Insight
+from rota.dispatch.pool_questions import Insight, Question
 from rota.model.resources import Resources
 from tests.dispatch.leading import Leading
 from tests.store.rows import BOOT
@@ -48,7 +48,7 @@ async def test_attempts_of_a_node_that_is_silent_for_longer_than_their_fence_are
     assert frozen_by_node(pool).total() == 0
     now[0] += 0.2
     assert frozen_by_node(pool) == {node: 1}
-    (explanation,) = Insight(pool).explain([task])
+    (explanation,) = (await Insight(pool).answer(Question([task]))).explanations
     assert explanation is not None
     assert (explanation.reason, explanation.likely_node) == ("frozen", node)
     assert "silent for 4.1 s" in explanation.sentence
@@ -66,7 +66,7 @@ async def test_a_node_that_is_back_has_no_frozen_attempts_and_tells_how_many_tha
     listen(pool, session, wire.Inventory(present=[(task, 1)], unknown=[], frozen=[(task, 1)]))
     assert frozen_by_node(pool).total() == 0
     assert pool.counters.thawed == 1
-    (explanation,) = Insight(pool).explain([task])
+    (explanation,) = (await Insight(pool).answer(Question([task]))).explanations
     assert explanation is not None
     assert explanation.reason == "running"
     listen(pool, session, wire.Heartbeat(sent=1.0, attempts=1, frozen=1))

@@ -15,6 +15,7 @@ from rota.store.database import Connection
 from rota.store.queue import Wanted
 from rota.store.statements import sql
 from tests.dispatch.leading import Leading
+from tests.harness.lanes import RANKS
 from tests.store.rows import add_tenant
 
 SHARE = 200  # the smallest a tenant gets
@@ -77,7 +78,9 @@ async def test_a_new_task_in_front_of_the_rest_comes_in_though_memory_is_full(le
     loader = Loader(leading.pool.core, 1, ready_limit=SHARE)
     await loader.poll(leading.rows.connection, 0)
     urgent = await leading.rows.task(priority=100)
-    (arrived,) = await queue.load_ready(leading.rows.connection, 1, [Wanted(leading.rows.tenant, (-1, 0, 0, 0, 0), 1)])
+    (arrived,) = await queue.load_ready(
+        leading.rows.connection, 1, [Wanted(leading.rows.tenant, (-1, 0, 0, 0, 0), 1)], RANKS
+    )
     loader.add([arrived], 0)
     assert urgent in leading.pool.core.state.ready
 
@@ -87,7 +90,9 @@ async def test_a_new_task_behind_a_full_memory_stays_in_the_database_until_its_t
     loader = Loader(leading.pool.core, 1, ready_limit=SHARE)
     await loader.poll(leading.rows.connection, 0)
     last = await leading.rows.task(priority=-100)
-    row = (await queue.load_ready(leading.rows.connection, 1, [Wanted(leading.rows.tenant, (1, 50, 0, 0, 0), 1)]))[0]
+    row = (
+        await queue.load_ready(leading.rows.connection, 1, [Wanted(leading.rows.tenant, (2, 50, 0, 0, 0), 1)], RANKS)
+    )[0]
     loader.add([row], 0)
     assert last not in leading.pool.core.state.ready
     leading.pool.core.apply(TasksGone(tasks), 0)
@@ -132,7 +137,9 @@ async def test_what_comes_while_the_queue_is_read_is_read_next(leading: Leading,
     async def come() -> None:
         if not came:
             came.append(await leading.rows.task())
-            task = (await queue.load_ready(leading.rows.connection, 1, [Wanted(tenant, (-1, 0, 0, 0, 0), 9)]))[-1]
+            task = (await queue.load_ready(leading.rows.connection, 1, [Wanted(tenant, (-1, 0, 0, 0, 0), 9)], RANKS))[
+                -1
+            ]
             if how == "arrived":
                 loader.add([task], 0)
             else:

@@ -22,6 +22,7 @@ from rota.store import queue, tenants
 from rota.store.queue import Wanted
 from tests.dispatch.leading import Leading
 from tests.dispatch.test_drains import joined
+from tests.harness.lanes import RANKS
 from tests.store.rows import BOOT
 
 
@@ -160,6 +161,6 @@ async def _arrive(leading: Leading) -> int:
     """A task that this server node has just admitted, as its leader hears of it."""
     rows = leading.rows
     task = await rows.task()
-    ready = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, (-1, 0, 0, 0, 0), 10)])
+    ready = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, (-1, 0, 0, 0, 0), 10)], RANKS)
     News(leading.pool).arrived([one for one in ready if one.id == task], {})
     return task

@@ -24,7 +24,7 @@ async def test_an_agent_introduces_itself_and_answers_with_its_inventory(agent: 
     assert (hello.name, hello.capacity, hello.labels) == (
         "node-1",
         CAPACITY,
-        {"zone": "a", "rota/sandbox": "yes", "rota/files": "yes", "rota/packages": "yes"},
+        {"zone": "a", "rota/sandbox": "yes", "rota/files": "yes", "rota/packages": "yes", "rota/cpu-quota": "yes"},
     )
     assert "functions" in hello.capabilities
     assert server.inventories == [wire.Inventory(present=[], unknown=[(77, 2)])]

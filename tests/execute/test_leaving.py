@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -143,7 +144,9 @@ async def test_a_worker_that_servers_refuse_does_not_end_as_if_there_were_nothin
     )
     _, said = await asyncio.wait_for(worker.communicate(), PATIENCE_SECONDS)
     assert worker.returncode == 1
-    assert said.decode().endswith("rota: it got no work, because it was refused: there is no such pool: nope\n")
+    last = json.loads(said.splitlines()[-1])
+    assert (last["event"], last["exit_code"]) == ("process.failed", 1)
+    assert "it got no work, because it was refused: there is no such pool: nope" in last["reason"]
 
 
 async def test_a_stopped_agent_kills_a_task_that_does_not_end_within_its_time_and_reports_it(

@@ -10,7 +10,7 @@ import pytest
 from tests.faults.scene import Scene, Spec, eventually
 
 ROUNDS = 3
-ONE_CPU = "cpu=1,memory=4G,disk=100G"
+ONE_AT_A_TIME = "cpu=0.25,memory=4G,disk=100G"  # a plain task is a quarter of a CPU
 
 
 @pytest.mark.parametrize("through", ["the leader", "another"])
@@ -32,7 +32,7 @@ def test_a_tenant_that_is_paused_with_nothing_waiting_starts_nothing(scene: Scen
 @pytest.mark.parametrize("what", ["tenants/default/pause", "pools/default/pause", "nodes/node-0/drain"])
 def test_what_waits_on_a_node_when_it_is_paused_does_not_start_there(scene: Scene, what: str) -> None:
     """Short calls are sent ahead to a node, to wait there behind the running one, which takes longer than expected."""
-    scene.start(servers=2, workers=1, capacity=ONE_CPU)
+    scene.start(servers=2, workers=1, capacity=ONE_AT_A_TIME)
     asked = 1 - scene.leader()
     scene.until_ended(scene.submit(*(scene.function(seconds=0.002) for _ in range(30))))
     (long,) = scene.submit(scene.function(seconds=3.0))

@@ -54,7 +54,7 @@ def test_a_task_without_attempts_left_is_a_dead_letter_and_can_run_again_once(cl
     again = client.retry(handle.id)
     assert client.get(again.id).retry_of == handle.id
     assert handle.id not in {letter.id for letter in client.dead()}
-    with pytest.raises(Refused, match=f"retried already, as {again.id}"):
+    with pytest.raises(Refused, match=f"retried already, as task {again.id}"):
         client.retry(handle.id)
 
 

@@ -102,10 +102,36 @@ def test_dead_letters_are_found_by_what_is_known_of_them_and_handled_together(ro
     assert (refused.returncode, "confirm with --yes" in refused.stderr) == (2, True), (
         "a filter asks, and here is nobody"
     )
-    assert rota("dead", "requeue", "--name", name, "--over", "cap", "--yes").stdout.endswith("requeued 1\n")
+    requeued = rota("dead", "requeue", "--name", name, "--over", "cap", "--yes")
+    assert requeued.stdout.startswith("requeued 1 dead letter (operation ")
     assert client.get(slow.id).retried_as is not None
-    assert rota("dead", "discard", "--name", name, "--tag", "team=ml", "--yes").stdout == "discarded 1\n"
-    assert client.count_dead(name=name, tag=("team", "ml")).count == 0
+    discarded = rota("dead", "discard", "--name", name, "--tag", "team=ml", "--yes")
+    assert discarded.stdout.startswith("discarded 1 dead letter (operation ")
+    assert client.operations.preview("discard", name=name, tag=("team", "ml")).count == 0
+    again = rota("dead", "discard", str(wrong.id))
+    assert (again.returncode, again.stderr) == (3, f"rota: nothing to discard: there is no dead letter {wrong.id}\n")
+
+
+def test_all_tasks_that_a_filter_selects_are_changed_together(rota: Rota, client: Client) -> None:
+    name = uuid4().hex
+    waiting = client.submit_many([{"command": ["true"], "name": name, "delay": "1h"} for _ in range(3)])
+    shown = rota("cancel", "--name", name, "--dry-run").stdout
+    assert shown.startswith("would cancel 3 tasks: 3 delayed\nthe newest: ")
+    refused = rota("hold", "--name", name)
+    assert (refused.returncode, "this would hold 3 tasks; confirm with --yes" in refused.stderr) == (2, True)
+    held = rota("hold", "--name", name, "--reason", "not today", "--yes", "-o", "json")
+    operation = json.loads(held.stdout)
+    assert (operation["state"], operation["changed"], operation["changes"]) == ("done", 3, {"reason": "not today"})
+    assert rota("edit", "--name", name, "--priority", "5", "--yes").stdout.startswith("edited 3 tasks (operation ")
+    assert client.get(waiting[0].id).priority == 5
+    assert rota("release", "--name", name, "--yes").stdout.startswith("released 3 tasks")
+    ended = client.operations.start("cancel", name=name, state="delayed").wait(timeout=30)
+    assert (ended.state, ended.changed) == ("done", 3)
+    assert {client.get(task.id).state for task in waiting} == {"cancelled"}
+    assert rota("cancel", "--name", name, "--yes").stdout == "nothing matches, so there is nothing to cancel\n"
+    assert f"name={name}" in rota("operation", "list").stdout
+    assert "3 tasks" in rota("operation", "show", str(ended.id)).stdout
+    assert rota("operation", "stop", str(ended.id)).returncode == 4
 
 
 def test_a_retry_of_something_that_is_done_is_refused(rota: Rota) -> None:

@@ -157,7 +157,7 @@ def test_everybody_can_ask_why_a_task_waits_and_when_it_starts(
     _until(lambda: client.why(beside.id).reason == "resources-reserved")
     said = rota("why", str(big.id)).stdout
     assert "node-0 is reserved for it" in said
-    assert "starts about" in said
+    assert "in about" in said
     assert "when the task with the reservation should have run" in rota("why", str(beside.id)).stdout
     frame = rota("top", "--once").stdout
     assert "below the peak mark of 80%" in frame

@@ -85,8 +85,8 @@ def test_a_skipped_instant_is_an_event(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("query", "word"),
-    [("type=gone", "type of event"), ("task=x", "task's id"), ("tag=x", "name:value"), ("colour=red", "no filter"),
-     ("since=yesterday", "no time"), ("after=1-2", "id of an earlier event"), ("follow=maybe", "neither true nor")],
+    [("type=gone", "type of event"), ("task=x", "id of a task"), ("tag=x", "NAME:VALUE"), ("colour=red", "no query parameter"),
+     ("since=yesterday", "not 'yesterday'"), ("after=1-2", "id of an earlier event"), ("follow=maybe", "true or false, not")],
 )  # fmt: skip
 def test_a_bad_query_is_refused(cluster: Cluster, query: str, word: str) -> None:
     headers = {"authorization": f"Bearer {cluster.tokens.admin}"}

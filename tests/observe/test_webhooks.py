@@ -52,7 +52,7 @@ def test_the_command_line_adds_shows_redelivers_and_removes(client: Client, rota
 @pytest.mark.parametrize(
     ("save_request", "word"),
     [({"url": "ftp://h/"}, "https://host/path"), ({"url": "https://u:p@h/"}, "user name"),
-     ({"url": "https://example.org/", "events": ["gone"]}, "no type of event"),
+     ({"url": "https://example.org/", "events": ["gone"]}, "is not a type of event"),
      ({"url": "https://example.org/", "task": -1}, "positive number"),
      ({"url": "https://example.org/", "name": "x" * 300}, "at most 200")],
 )  # fmt: skip

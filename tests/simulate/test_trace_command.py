@@ -56,6 +56,31 @@ def test_the_document_has_every_figure_and_is_the_same_twice(trace: Path, capfd:
         assert first[name] == second[name], name
 
 
+def test_estimated_starts_are_compared_with_what_happened(trace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    first, second = (document(capfd, "trace", str(trace), "--caps", "overestimated") for _ in range(2))
+    names = [name for name in first if name.startswith(("estimate", "waited"))]
+    assert [first[name] for name in names] == [second[name] for name in names]
+    assert (first["estimates_asked"], first["estimates_told_share"]) == (59, 1.0)
+    assert first["waited_asked"] > 10  # type: ignore[operator]
+    assert first["waited_error_median"] <= first["waited_error_p90"]  # type: ignore[operator]
+    few = document(capfd, "trace", str(trace), "--estimates", "10")
+    assert few["estimates_asked"] <= 12  # type: ignore[operator]
+    assert few["waited_error_median"] <= few["waited_error_p90"]  # type: ignore[operator]
+    assert "estimates_asked" not in document(capfd, "trace", str(trace), "--estimates", "0")
+
+
+def test_with_right_caps_and_nothing_that_overtakes_every_estimate_is_right(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs of one user, each longer than the one before it, so that none is overtaken."""
+    file = tmp_path / "rising.swf"
+    rest = "-1 -1 -1 -1 -1 1 1 -1 -1 0 -1 -1 -1"
+    file.write_text("; MaxProcs: 2\n" + "".join(f"{n} {n} -1 {10 * n} 1 {rest}\n" for n in range(1, 40)))
+    found = document(capfd, "trace", str(file))
+    assert found["waited_asked"] == 37
+    assert (found["estimate_error_p90"], found["waited_error_p90"], found["waited_bias_median"]) == (0, 0, 0)
+
+
 def test_several_policies_are_compared_in_one_run(trace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     found = document(capfd, "trace", str(trace), "--policy", "fcfs-easy", "--policy", "fcfs")
     assert list(found["policies"]) == ["fcfs-easy", "fcfs"]  # type: ignore[call-overload]
@@ -94,7 +119,7 @@ def test_a_picture_is_written(trace: Path, tmp_path: Path, ending: str) -> None:
         (["trace", "nowhere.swf"], "no such file"),
         (["trace", "TRACE", "--policy", "fcsf"], "did you mean fcfs?"),
         (["trace", "TRACE", "--policy", "best-fit"], "is not known"),
-        (["trace", "TRACE", "--len", "-1"], "less than 1"),
+        (["trace", "TRACE", "--len", "-1"], "is too small; it is 1 or more"),
         (["trace", "TRACE", "--scale", "0"], "is not above zero"),
         (["trace", "TRACE", "--scale", "fast"], "is not a number"),
         (["trace", "TRACE", "--len", "60"], "too few"),
@@ -103,7 +128,7 @@ def test_a_picture_is_written(trace: Path, tmp_path: Path, ending: str) -> None:
         (["trace", "TRACE", "--plot", "out.gif"], "neither .html nor .png"),
         (["trace", "TRACE", "--plot", "/nowhere/out.html"], "there is no folder '/nowhere'"),
         (["load", "--rate", "-5"], "is not above zero"),
-        (["load", "--nodes", "0"], "less than 1"),
+        (["load", "--nodes", "0"], "is too small; it is 1 or more"),
         (["load", "--busy", "2"], "more than the whole pool"),
         (["load", "--burst", "5", "--fairness"], "give one of them"),
     ],

@@ -162,13 +162,11 @@ async def test_a_new_run_keeps_who_gave_its_tolerance_and_how_much_later_than_it
     assert tuple(stored) == (7000, source)
 
 
-@pytest.mark.parametrize("named", [True, False])
-async def test_dead_letters_are_discarded_and_their_history_stays(rows: Rows, named: bool) -> None:
+async def test_dead_letters_are_discarded_and_their_history_stays(rows: Rows) -> None:
     fence = await rows.lead()
     other = await add_tenant(rows.connection)
     ours, theirs = await rows.running(fence), await rows.running(fence, tenant=other)
     await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR) for task in (ours, theirs)])
-    chosen = [ours, theirs] if named else None
-    assert await discard_dead(rows.connection, chosen, rows.tenant) == [ours]
+    assert await discard_dead(rows.connection, [ours, theirs], rows.tenant) == [ours]
     assert await rows.state(ours) is State.FAILED
     assert await rows.connection.fetchval("select count(*) from dead_letters where task = $1", theirs) == 1

@@ -9,11 +9,14 @@ import pytest
 
 from rota.model.attempt import Outcome
 from rota.model.event import LIMITS
+from rota.model.request.operation import Selection, Verb
+from rota.model.task import State
 from rota.settle.settlement import settle
 from rota.store import dead_letters
 from rota.store.cancel_and_rerun import rerun_task
-from rota.store.dead_letters import DeadFilter, find_dead, list_dead
+from rota.store.dead_letters import DeadFilter, list_dead
 from rota.store.reading import NEWEST
+from rota.store.selection import read_part
 from rota.wire import Failure
 from tests.store.plans.explained import Explained
 from tests.store.rows import Rows
@@ -88,10 +91,24 @@ async def test_every_filter_gives_exactly_what_it_says_however_little_a_page_loo
                 found += [row["id"] for row in page.rows]
                 before = page.next
             assert found == expected[::-1], (what, walk)
-        assert await find_dead(rows.connection, rows.tenant, wanted, at_most=1000) == expected, what
-        assert await find_dead(rows.connection, rows.tenant, wanted, at_most=2) == expected[-2:], what
+        chosen = Selection(states=(State.FAILED,), until=own.pop("until", hours(-1)), **own)
+        assert await selected(rows, rows.tenant, chosen, most=1000) == expected[::-1], what
+        assert await selected(rows, rows.tenant, chosen, most=2) == expected[::-1], what
     assert set(FAILURES[:2]) <= LIMITS.keys()
-    assert await find_dead(rows.connection, rows.tenant + 1, DeadFilter(), at_most=10) == []
+    everything = Selection(states=(State.FAILED,), until=hours(-1))
+    assert await selected(rows, rows.tenant + 1, everything, most=10) == []
+
+
+async def selected(rows: Rows, tenant: int, wanted: Selection, *, most: int) -> list[int]:
+    """All that an operation would take, part by part."""
+    found: list[int] = []
+    before: int | None = NEWEST
+    while before is not None:
+        part = await read_part(rows.connection, tenant, Verb.DISCARD, wanted, before=before, most=most)
+        assert len(part.tasks) <= most
+        found += part.tasks
+        before = part.next
+    return found
 
 
 async def test_looking_for_letters_keeps_to_indexes(rows: Rows, letters: list[int]) -> None:

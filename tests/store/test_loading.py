@@ -9,6 +9,7 @@ from rota.model.task import Lane
 from rota.store import queue
 from rota.store.cancel_and_rerun import cancel_tasks
 from rota.store.queue import Wanted
+from tests.harness.lanes import RANKS
 from tests.store.rows import Rows, add_tenant
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -19,10 +20,24 @@ async def test_ready_tasks_come_in_the_tenants_order_page_by_page(rows: Rows) ->
     low = await rows.task(priority=-1)
     high = await rows.task(priority=5)
     urgent = await rows.task(lane=Lane.URGENT)
-    first = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, BEFORE_ALL, 3)])
-    rest = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, first[-1].order, 3)])
+    first = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, BEFORE_ALL, 3)], RANKS)
+    rest = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, (2, *first[-1].order[1:]), 3)], RANKS)
     assert [task.id for task in first] == [urgent, high, normal]
     assert [task.id for task in rest] == [low]
+
+
+async def test_lanes_that_are_served_together_are_read_together(rows: Rows) -> None:
+    low = await rows.task(priority=-5, lane=Lane.NORMAL)
+    periodic = await rows.task(lane=Lane.PERIODIC)
+    late = await rows.task(priority=9, lane=Lane.OFF_PEAK)
+    high = await rows.task(priority=5, lane=Lane.NORMAL)
+    urgent = await rows.task(lane=Lane.URGENT)
+    seen: list[int] = []
+    cursor = BEFORE_ALL
+    while page := await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, cursor, 2)], RANKS):
+        seen += [task.id for task in page]
+        cursor = (RANKS[page[-1].lane], *page[-1].order[1:])
+    assert seen == [urgent, high, periodic, low, late]
 
 
 async def test_only_ready_tasks_are_loaded(rows: Rows) -> None:
@@ -31,7 +46,7 @@ async def test_only_ready_tasks_are_loaded(rows: Rows) -> None:
     await rows.running(fence)
     await rows.task(wait=60)
     await rows.task(after=(ready,))
-    loaded = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, BEFORE_ALL, 10)])
+    loaded = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, BEFORE_ALL, 10)], RANKS)
     assert [task.id for task in loaded] == [ready]
 
 
@@ -40,13 +55,13 @@ async def test_each_tenant_gets_its_own_page(rows: Rows) -> None:
     ours = [await rows.task() for _ in range(3)]
     theirs = [await rows.task(tenant=other) for _ in range(3)]
     wanted = [Wanted(rows.tenant, BEFORE_ALL, 1), Wanted(other, BEFORE_ALL, 2)]
-    loaded = await queue.load_ready(rows.connection, 1, wanted)
+    loaded = await queue.load_ready(rows.connection, 1, wanted, RANKS)
     assert [task.id for task in loaded] == [ours[0], *theirs[:2]]
 
 
 async def test_a_task_with_a_tolerance_keeps_its_lane_until_its_time_comes_near(rows: Rows) -> None:
     task = await rows.task(tolerance=600, lane=Lane.OFF_PEAK)
-    (loaded,) = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, BEFORE_ALL, 10)])
+    (loaded,) = await queue.load_ready(rows.connection, 1, [Wanted(rows.tenant, BEFORE_ALL, 10)], RANKS)
     assert (loaded.id, loaded.lane) == (task, Lane.OFF_PEAK)
     assert await queue.load_due(rows.connection, 1, [rows.tenant], [LONG_AGO], 10) == []
     await rows.make_due(task)

@@ -73,6 +73,54 @@ async def test_a_post_migration_waits_for_servers_older_than_the_migration_befor
         await connection.close()
 
 
+@pytest.mark.parametrize(
+    ("changed", "cpu_milli"),
+    [
+        ("select 1", 250),
+        ("update tiers set cpu_milli = 2000 where name = 'basic'", 2000),
+        ("insert into audit (user_name, action, target) values ('ann', 'tier.set', 'basic')", 1000),
+        ("insert into audit (user_name, action, target) values ('ann', 'tier.set', 'regular')", 250),
+    ],
+)
+async def test_the_tier_of_plain_tasks_becomes_smaller_unless_an_operator_has_set_it(
+    empty_database: str, changed: str, cpu_milli: int
+) -> None:
+    await upgrade(empty_database)
+    connection = await asyncpg.connect(empty_database)
+    try:
+        await connection.execute("update tiers set cpu_milli = 1000 where name = 'basic'")
+        await connection.execute("alter table plans drop column cpu_limit")
+        await connection.execute(changed)
+        await connection.execute(_text_of("cpu_limits"))
+        assert await connection.fetchval("select cpu_milli from tiers where name = 'basic'") == cpu_milli
+    finally:
+        await connection.close()
+
+
+async def test_the_plan_unlimited_gets_all_tiers_and_categories_lose_isolations_that_never_were(
+    empty_database: str,
+) -> None:
+    await upgrade(empty_database)
+    connection = await asyncpg.connect(empty_database)
+    try:
+        await connection.execute("alter table categories drop constraint categories_isolation")
+        await connection.execute("insert into categories (name, isolation) values ('a', 'bogus'), ('b', 'sandbox')")
+        await connection.execute("update plans set tiers = '{basic}'")
+        await connection.execute("insert into audit (user_name, action, target) values ('ann', 'plan.set', 'free')")
+        await connection.execute(_text_of("unlimited_tiers"))
+        rows = await connection.fetch("select name, isolation from categories order by name")
+        assert [tuple(row) for row in rows] == [("a", None), ("b", "sandbox")]
+        assert await connection.fetchval("select array_agg(name) from plans where tiers is null") == ["unlimited"]
+        with pytest.raises(asyncpg.CheckViolationError):
+            await connection.execute("update categories set isolation = 'bogus'")
+    finally:
+        await connection.close()
+
+
+def _text_of(name: str) -> str:
+    return next(migration.text for migration in known_migrations() if migration.name == name)
+
+
 async def _schema(url: str) -> dict[str, list[tuple[object, ...]]]:
     """What there is: migrations, identity, tables with their columns, indexes, policies, functions, triggers."""
     questions = {

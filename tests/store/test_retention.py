@@ -148,7 +148,9 @@ async def test_kept_for_ever_is_kept(rows: Rows) -> None:
 
 
 async def in_graph(rows: Rows, graph: int, tasks: list[int]) -> None:
-    await rows.connection.execute(sql("graphs/insert_graph"), graph, rows.tenant, "etl", "u", False, None, None)
+    await rows.connection.execute(
+        sql("graphs/insert_graph"), graph, rows.tenant, "etl", "u", False, None, None, None, False
+    )
     await rows.connection.executemany(
         "insert into graph_tasks (graph, task, tenant, name, place) values ($1, $2, $3, $4, $5)",
         [(graph, task, rows.tenant, f"t{place}", place) for place, task in enumerate(tasks)],

@@ -128,7 +128,7 @@ async def test_every_change_of_rules_raises_the_version_whoever_makes_it(rows: R
 
 async def test_heartbeats_and_registrations_do_not_change_the_rules(rows: Rows) -> None:
     before = await rules_version(rows.connection, 1)
-    await nodes.touch_nodes(rows.connection, [rows.node])
+    await nodes.touch_nodes(rows.connection, {rows.node: 0.0})
     await (await Rows.open(rows.database.url)).close()
     assert await rules_version(rows.connection, 1) == before
 

@@ -24,7 +24,11 @@ def test_every_file_is_run_or_included() -> None:
         for name, text in FILES.items()
         for part in re.findall(r"\{([a-z_/]+)\}", text)
     }
-    chosen = {f"{folder}/{part}" for folder in ("graphs", "listing") for part in re.findall(r'"(by_\w+)"', PYTHON)}
+    chosen = {
+        f"{folder}/{part}"
+        for folder in ("graphs", "listing", "selection")
+        for part in re.findall(r'"(by_\w+)"', PYTHON)
+    }
     run = set(re.findall(r'"([a-z_]+/[a-z_]+)"', PYTHON))
     assert sorted(FILES.keys() - included - chosen - run) == []
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.model.errors import FaultList
+from rota.model.schedule.checks import given_instant
 from rota.model.schedule.rules import parse_rule, zone_of, zones
 from rota.model.schedule.schedule import Rule, RuleKind
 from rota.timetable.occurrences import instants, latest, next_after, previous
@@ -68,6 +69,39 @@ def test_a_time_inside_the_gap_comes_right_after_it_and_a_repeated_one_once() ->
         "2011-12-30T10:00:00Z",
         "2011-12-30T22:00:00Z",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("at", "{date}T02:30"),
+        ("daily", "02:30"),
+        ("weekly", "sun@02:30"),
+        ("monthly", "{day}@02:30"),
+        ("annually", "{month}-{day}@02:30"),
+        ("cron", "30 2 * * *"),
+        ("cron", "30 2 {day} {month} *"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("date", "instant"), [("2024-03-31", "2024-03-31T01:00:00Z"), ("2024-10-27", "2024-10-27T00:30:00Z")]
+)
+def test_every_rule_with_a_time_of_day_treats_a_skipped_and_a_repeated_hour_alike(
+    kind: str, text: str, date: str, instant: str
+) -> None:
+    _, month, day = date.split("-")
+    made = rule(kind, text.format(date=date, month=month, day=day), "Europe/Berlin")
+    midnight = at(f"{date}T00:00:00Z") - timedelta(hours=3)
+    found = [one.isoformat().replace("+00:00", "Z") for one in _until(made, midnight, midnight + timedelta(hours=20))]
+    assert found == [instant]
+
+
+@pytest.mark.parametrize("field", ["ends_at", "anchor", "next_at", "from"])
+def test_a_local_time_beside_the_rule_follows_the_same_rule(field: str) -> None:
+    faults = FaultList()
+    for local, instant in (("2024-03-31T02:30", "2024-03-31T01:00Z"), ("2024-10-27T02:30", "2024-10-27T00:30Z")):
+        assert given_instant(field, local, "Europe/Berlin", faults) == at(instant)
+    assert not faults.faults
 
 
 def test_what_goes_round_the_clock_keeps_going_on_both_passes() -> None:
@@ -168,7 +202,7 @@ def test_any_cron_agrees_with_the_oracle(
 @settings(max_examples=80, deadline=None)
 @given(
     name=st.sampled_from(ALL_ZONES), year=st.integers(1973, 2100), later=st.integers(0, 300), kind=st.sampled_from(
-        (RuleKind.HOURLY, RuleKind.DAILY, RuleKind.WEEKLY, RuleKind.MONTHLY, RuleKind.ANNUALLY)
+        [kind for kind in RuleKind if kind is not RuleKind.EVERY]
     ), nudge=st.integers(-90, 90), amount=st.integers(1, 4),
 )  # fmt: skip
 def test_every_kind_of_rule_agrees_with_the_oracle_in_any_zone_and_year(
@@ -192,7 +226,9 @@ def test_every_kind_of_rule_agrees_with_the_oracle_in_any_zone_and_year(
         last = calendar.monthrange(shown.year, shown.month)[1]
         return {
             RuleKind.HOURLY: shown.minute == local.minute,
+            RuleKind.AT: shown.date() == local.date(),
             RuleKind.DAILY: True,
+            RuleKind.CRON: True,
             RuleKind.WEEKLY: shown.weekday() == local.weekday(),
             RuleKind.MONTHLY: shown.day == min(local.day, last),
             RuleKind.ANNUALLY: (shown.month, shown.day) == (local.month, local.day),
@@ -201,7 +237,8 @@ def test_every_kind_of_rule_agrees_with_the_oracle_in_any_zone_and_year(
     text = {
         RuleKind.HOURLY: str(local.minute), RuleKind.DAILY: clock,
         RuleKind.WEEKLY: f"{local:%a}@{clock}".lower(), RuleKind.MONTHLY: f"{local.day}@{clock}",
-        RuleKind.ANNUALLY: f"{local:%m-%d}@{clock}",
+        RuleKind.ANNUALLY: f"{local:%m-%d}@{clock}", RuleKind.AT: f"{local:%Y-%m-%dT%H:%M}",
+        RuleKind.CRON: f"{local.minute} {local.hour} * * *",
     }[kind]  # fmt: skip
     made = rule(kind, text, name)
     oracle = list((round_the_clock if kind is RuleKind.HOURLY else times_of_day)(wanted, zone, start, end))

@@ -19,7 +19,8 @@ from rota.admit.ids import IdBlocks
 from rota.admit.judge.arrays import Expanded
 from rota.admit.judge.attachments import references_in
 from rota.admit.judge.facts import KnownArtifact
-from rota.admit.judge.graphs import graph_row, limit_arrays
+from rota.admit.judge.graphs import graph_of_task, graph_row, limit_arrays
+from rota.admit.key_limits import check_bounds, check_digests
 from rota.admit.limits import check_limits
 from rota.admit.submission import Admitted, Submission
 from rota.model.errors import Fault, Problem, invalid, unavailable
@@ -44,13 +45,21 @@ MAYBE_STALE = frozenset({"unsatisfiable", "unknown-tier", "unknown-pool", "unkno
 
 class Admission:
     def __init__(
-        self, database: Database, facts: FactsCache, *, server: Callable[[], int], on_arrived: Arrived, on_timed: Timed
+        self,
+        database: Database,
+        facts: FactsCache,
+        *,
+        server: Callable[[], int],
+        on_arrived: Arrived,
+        on_timed: Timed,
+        growth_limit: int = 10_000,
     ) -> None:
         self._database = database
         self._facts = facts
         self._server = server
         self._on_arrived = on_arrived
         self._on_timed = on_timed
+        self._growth_limit = growth_limit
         self._shape_numbers: dict[bytes, int] = {}
         self._shapes: dict[int, Shape] = {}
         self.ids = IdBlocks(database)
@@ -72,7 +81,7 @@ class Admission:
         """Returns when the tasks are durable.
 
         `graph`: the name of the graph that they form; empty: the name of its first task. `parent`: the running task
-        that submits them. `arrays`: set if the requests were expanded from arrays.
+        that submits them with a token. `arrays`: set if the requests were expanded from arrays.
         """
         # 1. Find every fault before anything is stored.
         now, drafts = await self.draft(caller, requests, key=key, single=single, arrays=arrays)
@@ -81,6 +90,7 @@ class Admission:
         deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
         try:
             async with asyncio.timeout_at(deadline):
+                await self._check_times(caller, drafts, key)
                 # 2. Apply the plan's limits, each in a short transaction of its own.
                 try:
                     await check_limits(self._database, caller, len(drafts))
@@ -90,9 +100,11 @@ class Admission:
                 # 3. Number the shapes, then the tasks. Waiting for ids counts against the deadline.
                 shapes = await self.number_shapes(drafts)
                 new_graph = graph is not None
-                ids = await self.ids.take(len(drafts) + new_graph)
+                alone = [draft for draft in drafts if draft.template.may_submit] if _begin_graphs(caller, graph) else []
+                ids = await self.ids.take(new_graph + len(drafts) + len(alone))
         except CONNECTION_LOST as error:
             raise unavailable("the database can't be reached right now; try again") from error
+        ids, beginnings = ids[: new_graph + len(drafts)], ids[new_graph + len(drafts) :]
         for draft, number in zip(drafts, ids[new_graph:], strict=True):
             draft.id = number
         if arrays is not None and arrays.limits:
@@ -103,6 +115,10 @@ class Admission:
         submission = Submission(caller, drafts, shapes, maker, deadline, done)
         submission.artifacts = artifacts_of(drafts)
         submission.parent = parent
+        submission.growth_limit = self._growth_limit
+        submission.beginnings = tuple(
+            graph_of_task(caller, draft, number) for draft, number in zip(alone, beginnings, strict=True)
+        )
         if graph is not None:
             submission.graph = graph_row(caller, graph or drafts[0].template.name, ids[0], requests, drafts, arrays)
         if key is not None and not single:
@@ -117,13 +133,22 @@ class Admission:
         key: str | None,
         single: bool,
         arrays: Expanded | None = None,
+        uploads: Sequence[KnownArtifact] = (),
     ) -> tuple[datetime, list[Draft]]:
-        """The drafts and the time at which they were judged. Raises a Problem with every fault."""
+        """The drafts and the time at which they were judged. Raises a Problem with every fault.
+
+        `uploads`: artifacts that would be there, of a preview.
+        """
         if key is not None:
             check_idempotency_key(key, "Idempotency-Key")
         pointers = arrays.pointers if arrays is not None else [] if single else None
-        unknown = await self._unknown_secrets(caller, requests, pointers)
+        if caller.task is not None:
+            check_digests(requests)
+        unknown = await self._unknown_secrets(caller, requests, pointers) if caller.task is None else []
         known = await self._find_artifacts(caller, references_in(requests))
+        for digits, found in known.items() if uploads else ():
+            coming = [one for one in uploads if one.digest.hex().startswith(digits)]
+            known[digits] = (*found, *(one for one in coming if one.digest not in {each.digest for each in found}))
         may_be_stale = True
         while True:
             facts = self._facts.of(caller)
@@ -142,6 +167,8 @@ class Admission:
                 raise
             if unknown:
                 raise invalid(unknown[:100])
+            if caller.task is not None:
+                await check_bounds(self._database, caller, caller.task, drafts)
             return facts.now, drafts
 
     async def _find_artifacts(self, caller: Caller, digits: list[str]) -> dict[str, tuple[KnownArtifact, ...]]:
@@ -175,6 +202,12 @@ class Admission:
             for name, pointer in named.items()
             if name not in known
         ]
+
+    async def _check_times(self, caller: Caller, drafts: Sequence[Draft], key: str | None) -> None:
+        """Refuses start times that have passed, unless the request is repeated: then its answer is the old one."""
+        late = [draft for draft in drafts if draft.passed is not None]
+        if late and not await self._seen_before(caller, late, key):
+            raise invalid([draft.passed for draft in late[:100] if draft.passed is not None])
 
     async def _seen_before(self, caller: Caller, drafts: Sequence[Draft], key: str | None) -> bool:
         """Whether every task of the request was submitted before with the same keys."""
@@ -223,6 +256,11 @@ class Admission:
             self._on_arrived(pool, tasks, shapes)
         for pool, seconds in soonest.items():
             self._on_timed(pool, submission.caller.tenant_id, seconds)
+
+
+def _begin_graphs(caller: Caller, graph: str | None) -> bool:
+    """Whether tasks that may submit begin graphs of their own: they are neither in a new one, nor join one."""
+    return graph is None and caller.task is None
 
 
 def artifacts_of(drafts: Sequence[Draft]) -> frozenset[bytes]:

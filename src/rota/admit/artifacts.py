@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import uuid4
@@ -115,6 +115,22 @@ class Artifacts:
                     connection, task=task, purpose=purpose, keeping=_CHECKPOINTS_KEPT, damaged=damaged
                 )
         await self._discard(loose)
+        return stored
+
+    async def check_planned(self, caller: Caller, sizes: Mapping[bytes, int]) -> frozenset[bytes]:
+        """Which of these digests the tenant has already. Refuses uploads of the others as `upload` would."""
+        self._store()
+        plan = caller.plan
+        largest = self._largest_bytes(plan.storage_bytes)
+        async with self._database.engine() as connection:
+            found = await rows.find_many(connection, caller.tenant_id, [digest.hex() for digest in sizes])
+            used = 0 if plan.storage_bytes is None else await rows.storage_used(connection, caller.tenant_id)
+        stored = frozenset(digest for digest in sizes if found[digest.hex()])
+        if any(size > largest for size in sizes.values()):
+            raise _too_large(largest)
+        new = sum(size for digest, size in sizes.items() if digest not in stored)
+        if plan.storage_bytes is not None and used + new > plan.storage_bytes:
+            raise _full(used, plan.storage_bytes)
         return stored
 
     async def _check_quota(self, tenant: int, storage_bytes: int | None, expected: Expected) -> None:
@@ -330,12 +346,12 @@ async def _followed(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[b
 
 
 def _too_large(limit_bytes: int) -> Problem:
-    detail = f"an upload may have at most {limit_bytes} bytes"
+    detail = f"an upload may have at most {limit_bytes:,} bytes"
     return Problem("payload-too-large", status=413, title="The upload is too large", detail=detail)
 
 
 def _full(used_bytes: int, storage_bytes: int) -> Problem:
-    detail = f"{used_bytes} bytes are stored and the plan keeps {storage_bytes}; remove artifacts first"
+    detail = f"{used_bytes:,} bytes are stored and the plan keeps at most {storage_bytes:,}; remove artifacts first"
     extra: dict[str, object] = {"limit": "storage", "used_bytes": used_bytes, "storage_bytes": storage_bytes}
     return Problem("quota-exceeded", status=429, title="Limit exceeded", detail=detail, extra=extra)
 

@@ -1,7 +1,11 @@
 """Tokens: made once, shown once, stored as a hash. The `Authenticator` turns a request's token into a `Caller`.
 
+The key of a running task (`model/attempt_key.py`) is stored nowhere: its signature is checked, then whether its attempt
+still runs.
+
 A token has the form `rota_<public id>_<secret>`. The public id finds the row, the secret is compared in constant time.
-Look-ups are cached, so a revoked token or a changed plan holds on every node within `REMEMBER_SECONDS`.
+Look-ups are cached, so a revoked token, the end of an attempt or a changed plan holds on every node within
+`REMEMBER_SECONDS`.
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ import secrets
 import time
 from dataclasses import dataclass
 
+from rota.attempt_key import PREFIX, AttemptKeys
 from rota.model.errors import Problem
-from rota.model.tenant import Caller
+from rota.model.secret import names_in_spec
+from rota.model.tenant import Caller, Role, SubmittingTask
 from rota.store.database import Database
-from rota.store.tenants import find_token
+from rota.store.tenants import find_attempt, find_token
 
 REMEMBER_SECONDS = 1.5
 MOST_REMEMBERED = 10_000
@@ -48,9 +54,15 @@ def unauthorized() -> Problem:
     return Problem("unauthorized", status=401, title="Unauthorized", detail=detail)
 
 
+def key_is_over(task: int, attempt: int) -> Problem:
+    detail = f"this is the key of attempt {attempt} of task {task}, which has ended or is being stopped"
+    return Problem("unauthorized", status=401, title="Unauthorized", detail=detail)
+
+
 class Authenticator:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, attempt_keys: AttemptKeys) -> None:
         self._database = database
+        self._attempt_keys = attempt_keys
         self._remembered: dict[bytes, tuple[float, Caller]] = {}
 
     async def caller(self, authorization: str | None) -> Caller:
@@ -72,6 +84,8 @@ class Authenticator:
         self._remembered = {}
 
     async def _look_up(self, text: str) -> Caller:
+        if text.startswith(PREFIX):
+            return await self._look_up_attempt(text)
         match = _TOKEN.match(text.strip())
         if match is None:
             raise unauthorized()
@@ -88,4 +102,29 @@ class Authenticator:
             role=token.role,
             plan=plan,
             trusted=trusted,
+        )
+
+    async def _look_up_attempt(self, text: str) -> Caller:
+        key = self._attempt_keys.read(text.strip())
+        if key is None:
+            raise unauthorized()
+        task, attempt = key
+        async with self._database.engine() as connection:
+            found = await find_attempt(connection, task, attempt)
+        if found is None:
+            raise key_is_over(task, attempt)
+        return Caller(
+            token_id=0,
+            tenant_id=found.tenant_id,
+            tenant=found.tenant,
+            user=found.user,
+            role=Role.MEMBER,
+            plan=found.plan,
+            trusted=found.trusted and not found.is_isolated,  # what it submits is isolated too
+            task=SubmittingTask(
+                id=task,
+                attempt=attempt,
+                graph=found.graph,
+                secrets=frozenset(names_in_spec(found.spec_head)),
+            ),
         )

@@ -14,7 +14,8 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from rota.model.errors import Problem, invalid
-from rota.model.request.structure import structure_faults, text_faults
+from rota.model.request.rest import Rest, rest_of
+from rota.model.request.structure import text_faults
 
 DEEPEST = 64
 MOST_FAULTS = 100
@@ -32,7 +33,15 @@ class _Unacceptable(ValueError):
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """The body as a `kind`. Raises a Problem with every fault."""
+    """The body as a `kind`. Raises a Problem with every fault of its structure."""
+    value = read(body, kind)
+    if isinstance(value, Rest):
+        raise invalid(value.structure[:MOST_FAULTS])
+    return value
+
+
+def read(body: bytes, kind: type[T]) -> T | Rest[T]:
+    """The body as a `kind`, or what is left of it for the search of other faults. Raises a Problem if it is no JSON."""
     _check_json(body)
     _check_characters(body)
     decoder = _decoders.get(kind)
@@ -41,10 +50,10 @@ def decode(body: bytes, kind: type[T]) -> T:
     try:
         value: T = decoder.decode(body)
     except msgspec.DecodeError:
-        faults = structure_faults(json.loads(body), kind)
-        if not faults:
+        rest = rest_of(json.loads(body), kind)
+        if not rest.structure:
             raise
-        raise invalid(faults[:MOST_FAULTS]) from None
+        return rest
     return value
 
 
@@ -62,7 +71,7 @@ def _check_json(body: bytes) -> None:
     except UnicodeDecodeError as error:
         raise _malformed(f"the body is not UTF-8: byte {error.start} is wrong") from None
     except RecursionError:
-        raise _too_complex(f"nested deeper than {DEEPEST} levels") from None
+        raise _too_complex(f"the body is nested deeper than {DEEPEST} levels") from None
     except _Unacceptable as error:
         raise _malformed(str(error)) from None
     except ValueError:  # Python refuses integers of more than 4,300 digits
@@ -104,7 +113,7 @@ def _check_depth(body: bytes) -> None:
         if token in (b"[", b"{"):
             depth += 1
             if depth > DEEPEST:
-                raise _too_complex(f"nested deeper than {DEEPEST} levels")
+                raise _too_complex(f"the body is nested deeper than {DEEPEST} levels")
         elif token in (b"]", b"}"):
             depth -= 1
 

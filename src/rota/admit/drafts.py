@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rota.admit.judge import fields
 from rota.admit.judge.arrays import Expanded
 from rota.admit.judge.dependency_graph import named_parents, resolve_references
 from rota.admit.judge.facts import Facts
 from rota.admit.judge.validate import Validator, spec_of
 from rota.model.errors import Fault, Problem, invalid
+from rota.model.request.rules import key_trouble
 from rota.model.request.task_request import TaskRequest
 from rota.model.task import Upstream
 from rota.store.task_rows import Draft
-
-LONGEST_KEY = 255
 
 
 def draft_batch(
@@ -34,6 +34,7 @@ def draft_batch(
         pointers, items = arrays.pointers, arrays.items
     siblings, sibling_rules = resolve_references(requests, pointers, validator.faults)
     drafts: list[Draft] = []
+    late: list[Fault] = []
     for index, request in enumerate(requests):
         pointer = pointers[index]
         if validator.faults and index and pointers[index - 1] == pointer:
@@ -42,6 +43,9 @@ def draft_batch(
             detail = "an array can't be part of a batch; submit it alone or as a task of a graph"
             validator.faults.append(Fault(f"{pointer}/array", "invalid-command", detail))
         template = validator.template(request, pointer)
+        passed = fields.passed_fault(request, pointer, facts.now)
+        if passed is not None:
+            late.append(passed)
         if len(request.args) or len(request.kwargs):
             validator.arguments(request, pointer)
         if request.idempotency_key is not None:
@@ -61,13 +65,14 @@ def draft_batch(
                     pointer,
                 )
             )
+            drafts[-1].passed = passed
             if rules or sibling_rules[index]:
                 drafts[-1].rules = [
                     *(rules.get(parent, template.upstream) for parent in parents),
                     *(sibling_rules[index].get(sibling, template.upstream) for sibling in siblings[index]),
                 ]
     if validator.faults:
-        raise invalid(validator.faults[:100])
+        raise invalid([*validator.faults, *late][:100])
     return drafts
 
 
@@ -89,8 +94,9 @@ def hash_of(data: bytes) -> bytes:
 
 
 def check_idempotency_key(key: str, where: str) -> None:
-    if not key or len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable():
-        detail = f"{where}: an idempotency key has 1 to {LONGEST_KEY} printable ASCII characters"
+    trouble = key_trouble(key)
+    if trouble is not None:
+        detail = f"{where}: {trouble}"
         raise Problem("idempotency-key-invalid", status=400, title="The idempotency key is not valid", detail=detail)
 
 

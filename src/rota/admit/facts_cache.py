@@ -74,6 +74,9 @@ class FactsCache:
             most_log_bytes=self._most_log_bytes,
         )
 
+    def pool(self, number: int) -> PoolFacts | None:
+        return next((pool for pool in self._pools.values() if pool.id == number), None)
+
     async def reread(self) -> bool:
         """Reads the facts at once, for a request that stale facts may have refused.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import asyncpg
+
 from rota.admit.ids import IdBlocks
 from rota.admit.limits import check_limits, too_many_graphs
 from rota.model.errors import conflict, not_found, unavailable
@@ -79,7 +81,7 @@ class GraphRuns:
                 raise not_found("graph")
             members = await graphs.read_members(connection, number, tenant)
             successors = await graphs.successors(connection, number, tenant)
-        chosen = [row for row in members if not retry or row["state"] > State.DONE]
+        chosen = _without_submitted([row for row in members if not retry or row["state"] > State.DONE], successors)
         nodes = [Node(row["id"], graphs.parents_of(row, successors)) for row in chosen]
         if not nodes:
             detail = f"no task of graph {number} failed, expired, or was cancelled or skipped"
@@ -104,7 +106,7 @@ class GraphRuns:
             rows = {row["id"]: row for row in chosen}
             new = [(copy.new, *(rows[copy.old][name] for name in ("name", "place", "item"))) for copy in copies]
             if retry:
-                await graphs.add_members(connection, number, tenant, new)
+                await graphs.copy_memberships(connection, [copy.old for copy in copies], [copy.new for copy in copies])
             else:
                 row = GraphRow(
                     id=ids[0],
@@ -114,6 +116,7 @@ class GraphRuns:
                     members=tuple(new),
                     is_array=graph["is_array"],
                     rerun_of=number,
+                    from_task=graph["from_task"],
                 )
                 if not await graphs.insert_graph(connection, row, caller.plan.graphs):
                     raise too_many_graphs(caller.plan)
@@ -121,6 +124,12 @@ class GraphRuns:
         for pool in {pool for pool, _ in ready}:
             self._announce(pool, min((task for own, task in ready if own == pool), key=lambda task: task.order))
         return Again(number if retry else ids[0], {name: task for task, name, _, _ in new})
+
+
+def _without_submitted(rows: Sequence[asyncpg.Record], successors: Mapping[int, int]) -> list[asyncpg.Record]:
+    """Without the tasks whose submitting task runs again too: it submits them again."""
+    again = {row["id"] for row in rows}
+    return [row for row in rows if successors.get(row["parent"], row["parent"]) not in again]
 
 
 def _check(graph: int, nodes: Sequence[Node], copies: Sequence[Copy], *, retry: bool) -> None:

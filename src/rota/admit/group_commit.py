@@ -18,10 +18,10 @@ import asyncpg
 import structlog
 
 from rota.admit.artifacts import hold_artifacts
-from rota.admit.limits import too_many_graphs
+from rota.admit.graph_members import join_graphs
 from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.errors import Problem, unavailable
-from rota.store import admission, graphs
+from rota.store import admission
 from rota.store.admission import KeyClaim
 from rota.store.database import CONNECTION_LOST, Connection, Database, close_quietly
 
@@ -215,13 +215,13 @@ async def _write(
     admitted: list[tuple[Submission, Admitted]] = []
     rows, edges = [], []
     submitted: dict[int, list[int]] = {}
-    for submission in sorted(batch, key=lambda each: each.caller.tenant_id):  # the order of the locks in `insert_graph`
+    for submission in sorted(batch, key=lambda each: each.caller.tenant_id):  # the order of the locks in `join_graphs`
         try:
             outcome, own_edges = make_rows(submission, earlier, parents)
             if submission.artifacts and outcome.rows:
                 await hold_artifacts(connection, submission.caller.tenant_id, submission.artifacts)
             if outcome.rows:
-                await _join_graph(connection, submission, outcome)
+                await join_graphs(connection, submission, outcome)
         except Problem as problem:
             claims = _own_claims(submission, earlier)
             if claims:
@@ -248,19 +248,6 @@ def _one_statement(
     (rows,) = outcome.rows
     claim = next(iter(submission.claims()), None)
     return [(submission, outcome)], partial(admission.insert_alone, connection, commit_id, rows, claim)
-
-
-async def _join_graph(connection: Connection, submission: Submission, outcome: Admitted) -> None:
-    """Stores the submission's new graph, or adds its tasks to the graph of the running task that submits them."""
-    if submission.graph is not None:
-        if not await graphs.insert_graph(connection, submission.graph, submission.caller.plan.graphs):
-            raise too_many_graphs(submission.caller.plan)
-        outcome.graph = submission.graph.id
-    elif submission.parent is not None:
-        replayed = frozenset(outcome.replayed)
-        new = [draft for index, draft in enumerate(submission.drafts) if index not in replayed]
-        ids, names = [draft.id for draft in new], [draft.template.name for draft in new]
-        await graphs.join_graph(connection, submission.parent, submission.caller.tenant_id, ids, names)
 
 
 async def _claim(connection: Connection, batch: list[Submission]) -> dict[tuple[int, bytes], KeyClaim]:

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from rota.model.errors import Fault, Problem
 from rota.model.tenant import Caller, Plan
+from rota.model.units import amount_text
 from rota.store import tenants
 from rota.store.database import AnyConnection, Database
 from rota.store.tenants import Numbered
@@ -68,7 +69,7 @@ async def take_fitting(
     plan, allowance = caller.plan, allowance_of(caller.plan)
     limits = [] if plan.waiting_tasks is None else [f"{plan.waiting_tasks} waiting and running tasks"]
     if allowance is not None:
-        limits.append(f"{plan.tasks_per_hour} tasks an hour, {allowance.burst} of them at once")
+        limits.append(f"{amount_text(plan.tasks_per_hour or 0, 'task')} an hour, {allowance.burst:,} of them at once")
     detail = f"plan {plan.name} allows {' and '.join(limits)}; "
     for _ in range(TRIES):
         allowed = await _allowed_now(database, caller)
@@ -100,7 +101,7 @@ async def _allowed_now(database: Database, caller: Caller) -> int:
 def check_size(plan: Plan, tasks: int) -> None:
     """Raises if the plan can never admit so many tasks at once, however long the caller waits."""
     allowance = allowance_of(plan)
-    detail = f"the batch has {tasks} tasks; plan {plan.name} "
+    detail = f"the batch has {amount_text(tasks, 'task')}; plan {plan.name} "
     if plan.waiting_tasks is not None and tasks > plan.waiting_tasks:
         detail += f"allows {plan.waiting_tasks} waiting and running tasks in all"
     elif allowance is not None and tasks > allowance.burst:
@@ -133,7 +134,8 @@ async def check_rate(database: Database, caller: Caller, tasks: int, *, take: bo
     allowed_now = allowance.allowed_now(backlog)
     if take or allowed_now < tasks:
         detail = (
-            f"plan {plan.name} allows {plan.tasks_per_hour} tasks an hour, {allowance.burst} of them at once; "
+            f"plan {plan.name} allows {amount_text(plan.tasks_per_hour or 0, 'task')} an hour, "
+            f"{allowance.burst:,} of them at once; "
             f"{allowed_now} would be allowed now, {_asked_for(tasks)}"
         )
         raise _exceeded("rate-limited", detail, allowed_now, tasks, allowance.seconds_until(tasks, backlog))

@@ -9,13 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 
 from rota.admit.admission import Admission
 from rota.admit.judge.arrays import Expanded
+from rota.admit.judge.facts import KnownArtifact
 from rota.admit.limits import check_rate, check_size, check_waiting
 from rota.admit.submission import Admitted, Submission, make_rows
-from rota.model.errors import Problem
+from rota.decide.forecasts.forecast import Planned
+from rota.model.clock import to_us
+from rota.model.errors import Problem, invalid
 from rota.model.queue import ReadyTask
 from rota.model.request.task_request import TaskRequest
 from rota.model.task import State
@@ -37,8 +41,8 @@ class Group:
     state: State  # its first state
     pool: int
     template: Template
-    ready: ReadyTask | None  # None: it would wait for other tasks or for a time
     after: tuple[int, ...]  # live parents of the first task, outside the request
+    planned: tuple[Planned, ...]  # its tasks, as a forecast takes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,9 @@ async def preview(
     body: bytes,
     single: bool,
     arrays: Expanded | None = None,
+    uploads: Sequence[KnownArtifact] = (),
 ) -> Preview:
-    now, drafts = await admission.draft(caller, requests, key=key, single=single, arrays=arrays)
+    now, drafts = await admission.draft(caller, requests, key=key, single=single, arrays=arrays, uploads=uploads)
     ids = [NO_ID + index for index in range(len(drafts))]
     for draft, number in zip(drafts, ids, strict=True):
         draft.id = number
@@ -74,6 +79,9 @@ async def preview(
     admitted, edges = make_rows(submission, earlier, parents)
     replayed = [admitted.ids[index] for index in admitted.replayed]
     new = [draft for index, draft in enumerate(drafts) if index not in set(admitted.replayed)]
+    late = [draft.passed for draft in new if draft.passed is not None]
+    if late:
+        raise invalid(late[:100])
     refusals: list[Problem] = []
     if new:
         check_size(caller.plan, len(drafts))
@@ -86,9 +94,8 @@ async def preview(
                 refusals.append(refusal)
     after: dict[int, list[int]] = {}
     for parent, child, _, _ in edges:
-        if parent < NO_ID:
-            after.setdefault(child, []).append(parent)
-    return Preview(len(drafts), refusals, replayed, _groups(new, admitted, after))
+        after.setdefault(child, []).append(parent)
+    return Preview(len(drafts), refusals, replayed, _groups(caller, now, new, admitted, after))
 
 
 async def _parents(database: Database, caller: Caller, drafts: Sequence[Draft]) -> dict[int, Parent]:
@@ -102,15 +109,49 @@ async def _parents(database: Database, caller: Caller, drafts: Sequence[Draft]) 
     return found | {number: Parent(number, caller.tenant_id, state) for number, state in final.items()}
 
 
-def _groups(drafts: Sequence[Draft], admitted: Admitted, after: dict[int, list[int]]) -> list[Group]:
+def _groups(
+    caller: Caller, now: datetime, drafts: Sequence[Draft], admitted: Admitted, after: dict[int, list[int]]
+) -> list[Group]:
     found: list[Group] = []
+    planned: list[list[Planned]] = []
     last: Template | None = None
     for draft, rows in zip(drafts, admitted.rows, strict=True):
-        own = draft.template
+        own, parents = draft.template, tuple(after.get(draft.id, ()))
         if last is own and found[-1].state == rows.state:
             found[-1] = replace(found[-1], tasks=found[-1].tasks + 1)
         else:
-            first, waits = draft.id - NO_ID, tuple(after.get(draft.id, ()))
-            found.append(Group(first, 1, rows.state, rows.pool, own, rows.ready, waits))
+            outside = tuple(parent for parent in parents if parent < NO_ID)
+            found.append(Group(draft.id - NO_ID, 1, rows.state, rows.pool, own, outside, ()))
+            planned.append([])
+        planned[-1].append(_planned(caller, now, draft, parents))
         last = own
-    return found
+    return [replace(group, planned=tuple(tasks)) for group, tasks in zip(found, planned, strict=True)]
+
+
+def _planned(caller: Caller, now: datetime, draft: Draft, parents: tuple[int, ...]) -> Planned:
+    own = draft.template
+    start_by = (own.not_before or now) + timedelta(milliseconds=own.tolerance_ms)
+    task = ReadyTask(
+        id=draft.id,
+        version=0,
+        tenant=caller.tenant_id,
+        lane=own.lane,
+        urgency=-own.priority,
+        start_by_us=to_us(start_by),
+        cap_ms=own.cap_ms,
+        shape=0,
+        work=own.work,
+        concurrency_key=own.concurrency_key,
+        concurrency_limit=own.concurrency_limit or 1,
+        preemptible=own.preemptible,
+        concurrency_global=own.concurrency_global,
+        leeway_ms=own.leeway_ms,
+    )
+    not_before_us = 0 if own.not_before is None else to_us(own.not_before)
+    return Planned(
+        task=task,
+        shape=own.shape,
+        after=parents,
+        not_before_us=not_before_us,
+        longest_cap_us=1_000_000 * caller.plan.longest_cap_seconds,
+    )

@@ -34,7 +34,10 @@ class Submission:
     batch_claim: KeyClaim | None = None
     artifacts: frozenset[bytes] = frozenset()  # digests that its tasks name; locked by the commit
     graph: GraphRow | None = None  # the new graph that the tasks form
-    parent: int | None = None  # the running task that submits them; they join its graph
+    parent: int | None = None  # the running task that submits them with a token; they join its graph, if it has one
+    # Of its tasks that may submit others: the graphs that they begin, unless they join one.
+    beginnings: tuple[GraphRow, ...] = ()
+    growth_limit: int = 0  # how many tasks may join the graph of the running task whose key it is
 
     def claim_batch(self, key: str, body: bytes, ids: list[int]) -> None:
         """One idempotency key for the whole batch. `ids`: of its graph, if it is one, and of its tasks."""
@@ -54,7 +57,9 @@ class Submission:
 
     def is_one_plain_task(self) -> bool:
         """Whether storing it needs nothing but its own row and perhaps a key."""
-        if len(self.drafts) != 1 or self.batch_claim or self.artifacts or self.graph or self.parent is not None:
+        if len(self.drafts) != 1 or self.batch_claim or self.artifacts or self.graph or self.beginnings:
+            return False
+        if self.parent is not None or self.caller.task is not None:
             return False
         return not self.drafts[0].parents and not self.drafts[0].siblings
 

@@ -29,8 +29,9 @@ from rota.model.answers.tasks import (
 )
 from rota.model.artifact import identity
 from rota.model.attempt import Outcome
+from rota.model.isolation import Isolation
 from rota.model.request import retry_rules
-from rota.model.resources import Resources
+from rota.model.resources import Resources, unsaid_cpu_limit
 from rota.model.schedule.schedule import Schedule
 from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
 from rota.model.tenant import Plan
@@ -75,6 +76,7 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
     state = State(row["live_state"] if live else row["final_state"])
     running = state is State.RUNNING
     tolerance_ms, source = tolerance_of(row)
+    spec = spec_of(row["spec"])
     edits: Any = msgspec.json.decode(row["edits"]) if row["edits"] else []
     after = parents_by_rule(parents_of(row, {}))
     task = filled(
@@ -92,6 +94,7 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
         scheduling=Scheduling(row["scheduling"]).label,
         admitted_by=row["server_name"],
         resources=resources_of_row(row),
+        cpu_limit=spec.get("cpu_limit") or unsaid_cpu_limit(spec.get("isolation", Isolation.NONE)),
         require=msgspec.json.decode(row["require"]),
         unplaceable="wait" if row["unplaceable_waits"] else "refuse",
         cap_seconds=(row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
@@ -127,7 +130,7 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
         concurrency_scope=_scope(row),
         index=row["array_index"],
         schedule=row["schedule_name"],
-        spec=spec_of(row["spec"]),
+        spec=spec,
         retry_after=retry_after(state, row["failure"]),
         version=row["live_version"],
         edits=edits,
@@ -248,7 +251,8 @@ def amounts_of(amounts: Resources) -> Amounts:
     return resources_of_row(msgspec.structs.asdict(amounts))
 
 
-def summary_of(row: asyncpg.Record) -> TaskSummary:
+def summary_of(row: asyncpg.Record, names: Mapping[int, str]) -> TaskSummary:
+    """`names`: of tasks of graphs, those they have there."""
     state = State(row["state"])
     return filled(
         TaskSummary,
@@ -262,6 +266,7 @@ def summary_of(row: asyncpg.Record) -> TaskSummary:
         run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
         progress=progress_of(row),
         tags=raw_json(row["tags"]) or {},
+        name_in_graph=names.get(row["id"], LEFT_OUT),
         array=LEFT_OUT,
     )
 
@@ -347,10 +352,12 @@ def plan_of(plan: Plan) -> PlanDocument:
 
 
 def node_of(row: asyncpg.Record, load: Load | None) -> NodeDocument:
-    """`load` is from the pool's leader."""
+    """`load` is from the pool's leader, which drops a silent node's connection: a connected node is not silent."""
+    connected = load is not None and load.free is not None
     return filled(
         NodeDocument,
         row,
+        state=row["state_if_connected"] if connected and row["state"] == "silent" else row["state"],
         capacity=amounts_of(resources_of(row["capacity"])),
         free=None if load is None or load.free is None else amounts_of(load.free),
         running=None if load is None else load.attempts,

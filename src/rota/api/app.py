@@ -28,7 +28,6 @@ from rota.api.routes import (
     pools,
     preview,
     retention,
-    schedules,
     schemas,
     secrets,
     submit,
@@ -36,6 +35,8 @@ from rota.api.routes import (
     webhooks,
     why,
 )
+from rota.api.routes.operations import routes as operations
+from rota.api.routes.schedule import apply, schedules
 from rota.api.routes.worker import connections, objects
 from rota.api.services import Services
 from rota.model.errors import Problem
@@ -50,6 +51,7 @@ ROUTERS = (
             attempts,
             pauses,
             edits,
+            operations,
             once,
             why,
             preview,
@@ -61,6 +63,7 @@ ROUTERS = (
             artifacts,
             concurrency_keys,
             schedules,
+            apply,
             graphs,
             cluster,
             pools,

@@ -86,7 +86,15 @@ def _digest_of(request: Request) -> bytes | None:
         except (binascii.Error, ValueError):
             found.add(b"")
     if len(found) > 1 or any(len(digest) != 32 for digest in found):
-        raise invalid([Fault("/content-digest", "invalid-digest", "write sha-256=:BASE64:, and the same as elsewhere")])
+        raise invalid(
+            [
+                Fault(
+                    "/content-digest",
+                    "invalid-digest",
+                    "write sha-256=:BASE64:, with the digest of the bytes that are sent, the same in every header",
+                )
+            ]
+        )
     return found.pop() if found else None
 
 

@@ -64,10 +64,14 @@ UNTIL = Parameter("until", WHEN, "Submitted before: a duration before now, or a 
 TENANT = Parameter("tenant", TEXT, "Of another tenant; for administrators.")
 
 ANCESTORS_OF = Parameter(
-    "ancestors_of", TEXT, "Those that this task (array, graph) depends on, directly or not; by id."
+    "ancestors_of",
+    TEXT,
+    "Those that this task (array, graph) depends on, directly or not: its id, 12/name, or its name in `graph`.",
 )
 DESCENDANTS_OF = Parameter(
-    "descendants_of", TEXT, "Those that depend on this task (array, graph), directly or not; by id."
+    "descendants_of",
+    TEXT,
+    "Those that depend on this task (array, graph), directly or not: its id, 12/name, or its name in `graph`.",
 )
 TASK_FILTERS = (NAME, TAG, SCHEDULE, GRAPH)
 SUBMITTED = (USER, SINCE, UNTIL)
@@ -132,15 +136,22 @@ def description_of(endpoint: Callable[..., Any]) -> Description | None:
 def read_query(request: Request) -> QueryParams:
     """The query of a request, after a check that the route takes every parameter in it."""
     query = request.query_params
-    allowed = _DESCRIPTIONS[request.scope["endpoint"]].names
+    allowed = sorted(_DESCRIPTIONS[request.scope["endpoint"]].names)
+    right = f"there are {', '.join(allowed)}" if len(allowed) > 1 else f"there is only {allowed[0]}" if allowed else ""
+    there = right or "this address takes none"
     faults = [
         Fault(
             f"/{name[:40]}",
             "invalid-filter",
-            f"there is no filter {name[:40]!r}; there are {', '.join(sorted(allowed))}",
+            f"there is no query parameter {name[:40]!r}; {there}",
         )
         for name in query
         if name not in allowed
+    ]
+    faults += [
+        Fault(f"/{name}", "invalid-filter", f"the query parameter {name} is given {len(given)} times; give it once")
+        for name in allowed
+        if len(given := query.getlist(name)) > 1
     ]
     if faults:
         raise invalid(faults)

@@ -14,9 +14,8 @@ import msgspec
 
 from rota import tls
 from rota.api.services import Services
-from rota.decide.explain import Explanation, Probe
 from rota.dispatch.frozen_attempts import frozen_by_node
-from rota.dispatch.pool_questions import PoolLoad
+from rota.dispatch.pool_questions import Answer, PoolLoad, Question
 from rota.dispatch.recalls import CONFIRM_SECONDS, recall_paused
 from rota.model.resources import Resources
 from rota.store.queue import count_running
@@ -85,14 +84,12 @@ async def all_running(services: Services, tenant: int) -> list[int] | None:
     return sorted(set(found), reverse=True)[:MOST_RUNNING]
 
 
-async def explained(services: Services, pool: int, asked: list[int | Probe]) -> list[Explanation | None] | None:
-    """Why each task waits, from the pool's leader: None for an unknown task; None alone if it is unreachable."""
+async def asked_of_leader(services: Services, pool: int, question: Question) -> Answer | None:
+    """Why tasks wait and when they start, from the pool's leader; None: it is unreachable."""
     here = services.leadership.insight(pool)
     if here is not None:
-        return here.explain(asked)
-    return await _ask_leader(
-        services, pool, f"/internal/pools/{pool}/explain", list[Explanation | None], msgspec.json.encode(asked)
-    )
+        return await here.answer(question)
+    return await _ask_leader(services, pool, f"/internal/pools/{pool}/waiting", Answer, msgspec.json.encode(question))
 
 
 async def pool_load(services: Services, pool: int) -> PoolLoad | None:

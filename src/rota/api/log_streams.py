@@ -232,7 +232,7 @@ async def follow(log: TaskLog, *, with_progress: bool) -> AsyncIterator[bytes]:
                     return
                 if life.is_due:
                     yield life.said()
-                await waiter.until_all_ended(LOOK_SECONDS)
+                await waiter.until_over(LOOK_SECONDS)
 
 
 async def follow_all(logs: Sequence[TaskLog], *, tail: int | None, with_progress: bool) -> AsyncIterator[bytes]:

@@ -20,9 +20,10 @@ from rota.api.described import EVENT_STREAM, TEXT, Content, Description, Media, 
 from rota.api.routes import once, schemas
 from rota.model.answers.fields import ABSENT_MARK
 from rota.model.answers.problems import ProblemDocument
+from rota.model.request.preview_request import PreviewBatch, PreviewTask
 from rota.model.request.structure import derived
 from rota.model.request.task_request import RAW_FIELDS, BatchRequest, GraphRequest, TaskRequest
-from rota.model.schedule.request import ScheduleRequest
+from rota.model.schedule.request import SchedulePreviewRequest, ScheduleRequest
 
 JSON = "application/json"
 _REFERENCE = "#/components/schemas/"
@@ -133,6 +134,12 @@ def _readable() -> dict[Any, Any]:
         BatchRequest: derived(BatchRequest, instead={"tasks": list[task]}),  # type: ignore[valid-type]
         GraphRequest: derived(GraphRequest, instead={"tasks": list[task]}),  # type: ignore[valid-type]
         once.OnceRequest: derived(once.OnceRequest, instead={"result": Any | msgspec.UnsetType}),
+        PreviewTask: derived(PreviewTask, instead=RAW_FIELDS),
+        PreviewBatch: derived(PreviewBatch, instead={"tasks": list[task]}),  # type: ignore[valid-type]
+        SchedulePreviewRequest: derived(
+            SchedulePreviewRequest,
+            instead={"task": task, "tasks": list[task]},  # type: ignore[valid-type]
+        ),
         ScheduleRequest: derived(ScheduleRequest, instead={"task": task, "tasks": list[task]}),  # type: ignore[valid-type]
     }
 

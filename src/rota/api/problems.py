@@ -71,7 +71,14 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     async def on_crash(request: Request, error: Exception) -> Response:
         log.error("api.crashed", path=request.url.path, exc_info=error)
         return problem_response(
-            Problem("internal", status=500, title="Internal error", detail="this is our fault, and it was logged")
+            Problem(
+                "internal",
+                status=500,
+                title="Internal error",
+                detail=(
+                    "the server failed, and has logged why; try again, or give its operator the instance named here"
+                ),
+            )
         )
 
     app.add_exception_handler(Problem, on_problem)

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from rota.admit.body import decode
 from rota.api.described import MOST_LISTED
 from rota.model.errors import Fault, Problem, invalid, not_found, unavailable
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller, Scope, SubmittingTask
 from rota.model.units import milliseconds_of
 
 BODY_SECONDS = 30.0
@@ -36,8 +36,18 @@ Found = TypeVar("Found")
 
 def check_scope(caller: Caller, scope: Scope) -> Caller:
     if not caller.may(scope):
-        raise Problem("forbidden", status=403, title="Forbidden", detail=f"this token lacks the scope {scope.value}")
+        raise Problem(
+            "forbidden",
+            status=403,
+            title="Forbidden",
+            detail=(f"this token may not do that: it lacks the scope {scope.value}; use one of another role"),
+        )
     return caller
+
+
+def beyond_key(refused: str) -> Problem:
+    """A request that the key of a running task does not allow. `refused`: what it asked for, as `not …`."""
+    return Problem("forbidden", status=403, title="Forbidden", detail=f"{SubmittingTask.MAY}; {refused}")
 
 
 def unsupported(title: str, detail: str) -> Problem:
@@ -87,7 +97,7 @@ async def read_body(request: Request, *, limit: int) -> bytes:
                 _arriving.add(len(part), size)
                 parts.append(part)
     except TimeoutError:
-        raise timed_out("Too slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
+        raise timed_out("Too slow", f"the body did not arrive within {BODY_SECONDS:g} s; send it again") from None
     except ClientDisconnect:
         raise timed_out("Cut short", "the body ended early") from None
     finally:
@@ -120,7 +130,7 @@ def _too_large(limit: int) -> Problem:
         "payload-too-large",
         status=413,
         title="The body is too large",
-        detail=f"at most {limit} bytes are taken",
+        detail=f"the body may have at most {limit:,} bytes",
     )
 
 
@@ -163,7 +173,15 @@ def if_match(request: Request) -> int | None:
         return None
     match = _VERSION.match(text)
     if match is None:
-        raise invalid([Fault("/If-Match", "out-of-range", f"{text[:40]!r} is not a version; send the one you read")])
+        raise invalid(
+            [
+                Fault(
+                    "/If-Match",
+                    "out-of-range",
+                    f"If-Match is the version of the task that you read, such as 3, not {text[:40]!r}",
+                )
+            ]
+        )
     return int(match[1])
 
 
@@ -177,7 +195,7 @@ def whole_number(query: Mapping[str, str], name: str, *, default: int, least: in
         return default
     number = digits(text, 19)
     if number is None or not least <= number <= most:
-        why = f"{text[:40]!r} is not a whole number from {least} to {most}"
+        why = f"{name} is a whole number from {least:,} to {most:,}, not {text[:40]!r}"
         raise invalid([Fault(f"/{name}", "out-of-range", why)])
     return number
 
@@ -185,7 +203,7 @@ def whole_number(query: Mapping[str, str], name: str, *, default: int, least: in
 def seconds_of(query: Mapping[str, str], name: str, *, most: float) -> float:
     text = query.get(name, "0")
     if not _SECONDS.match(text) or float(text) > most:
-        why = f"{text[:40]!r} is not a number of seconds from 0 to {most:g}"
+        why = f"{name} is a number of seconds from 0 to {most:g}, not {text[:40]!r}"
         raise invalid([Fault(f"/{name}", "out-of-range", why)])
     return float(text)
 
@@ -193,7 +211,7 @@ def seconds_of(query: Mapping[str, str], name: str, *, most: float) -> float:
 def truth_of(query: Mapping[str, str], name: str, *, default: bool = False) -> bool:
     text = query.get(name, "true" if default else "false")
     if text not in ("true", "false"):
-        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is neither true nor false")])
+        raise invalid([Fault(f"/{name}", "invalid-filter", f"{name} is true or false, not {text[:40]!r}")])
     return text == "true"
 
 
@@ -220,7 +238,7 @@ def text_of(query: Mapping[str, str], name: str) -> str | None:
     """A name to filter by."""
     text = query.get(name)
     if text is not None and "\0" in text:  # PostgreSQL text has no NUL
-        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is nobody's name")])
+        raise invalid([Fault(f"/{name}", "invalid-filter", f"{name} has no NUL character; {text[:40]!r} has one")])
     return text
 
 
@@ -229,13 +247,15 @@ def number_of(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name)
     number = digits(text)
     if text is not None and not number:
-        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is no {name}'s id")])
+        raise invalid(
+            [Fault(f"/{name}", "invalid-filter", f"{name} is a positive whole number, an id, not {text[:40]!r}")]
+        )
     return number
 
 
 def _no_time(name: str, text: str) -> NoReturn:
-    right = "it is a duration like 10m, or a time with its offset like 2026-03-01T08:00:00Z"
-    raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is no time: {right}")])
+    right = f"{name} is a duration before now, like 10m, or a time with its offset, like 2026-03-01T08:00:00Z"
+    raise invalid([Fault(f"/{name}", "invalid-filter", f"{right}; not {text[:40]!r}")])
 
 
 class Cursors:
@@ -263,7 +283,10 @@ class Cursors:
                 "invalid-cursor",
                 status=400,
                 title="The cursor is not valid",
-                detail="use `next` of an earlier answer as it is, or leave the cursor out",
+                detail=(
+                    "cursor is the `next` of an earlier answer, unchanged, "
+                    f"not {text[:40]!r}; leave it out for the first page"
+                ),
             )
         return int.from_bytes(raw[:8], "big")
 

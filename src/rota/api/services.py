@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,8 +13,9 @@ from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
+from rota.admit.open_connections import OpenConnections
 from rota.api.described import read_query
-from rota.api.requests import Cursors, check_scope
+from rota.api.requests import Cursors, beyond_key, check_scope
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
 from rota.model.task import State
@@ -22,9 +23,12 @@ from rota.model.tenant import Caller, Scope
 from rota.observe.events import Events
 from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
+from rota.operations.batch import Batch
+from rota.operations.runner import Operations
 from rota.settings import Settings
 from rota.store.cancel_and_rerun import Cancelled
 from rota.store.database import AnyConnection, Database
+from rota.store.edits import Edited
 from rota.store.expiry import Expired
 from rota.store.key_file import KeyFile
 from rota.store.log_segments import Segments
@@ -42,6 +46,7 @@ class Services:
     settings: Settings
     database: Database
     authenticator: Authenticator
+    open_connections: OpenConnections
     admission: Admission
     leadership: Leadership
     membership: Membership
@@ -53,6 +58,7 @@ class Services:
     facts: FactsCache
     runs: Runs
     graph_runs: GraphRuns
+    operations: Operations
     ticker: Ticker
     events: Events
     notifier: Notifier
@@ -78,6 +84,36 @@ def tell_expired(leadership: Leadership, waiting: Waiting, expired: Expired) -> 
         leadership.cancelled(pool, running=[], waiting=[task for task, own in expired.tasks if own == pool])
     leadership.poll_soon(expired.dependent_pools)
     waiting.ended([(task, State.EXPIRED) for task, _ in expired.tasks])
+
+
+def tell_held(leadership: Leadership, held: Sequence[tuple[int, int]]) -> None:
+    """Tells leaders which waiting tasks they must not start; each with its pool."""
+    for pool in {pool for _, pool in held}:
+        leadership.cancelled(pool, running=[], waiting=[task for task, own in held if own == pool])
+
+
+def tell_edited(leadership: Leadership, edited: Edited) -> None:
+    """Tells the leader of the old pool, and that of the new one."""
+    now = edited.now
+    if now.state is State.READY and now.pool == edited.pool_before:
+        leadership.reordered(now.pool, now.task.tenant, now.task.id, now.task.order)
+    else:
+        leadership.cancelled(edited.pool_before, running=[], waiting=[now.task.id])
+    if now.state is not State.PAUSED:
+        announce(leadership, now)
+
+
+def tell_batch(leadership: Leadership, waiting: Waiting, batch: Batch) -> None:
+    """Tells leaders and waiting clients what a batch of an operation changed, after its commit."""
+    if batch.cancelled is not None:
+        tell_cancelled(leadership, waiting, batch.cancelled)
+    tell_held(leadership, batch.held)
+    for released in batch.released:
+        announce(leadership, released)
+    for edited in batch.edited:
+        tell_edited(leadership, edited)
+    for pool in {pool for pool, _ in batch.ready}:  # its leader reads the rest
+        leadership.announce(pool, min((task for own, task in batch.ready if own == pool), key=lambda task: task.order))
 
 
 def announce(leadership: Leadership, resumed: Resumed) -> None:
@@ -114,8 +150,13 @@ async def read_all(request: Request, scope: Scope, read: Callable[[AnyConnection
         return await read(connection)
 
 
-async def authorise(request: Request, scope: Scope) -> tuple[Services, Caller]:
-    """The services, and the caller, which has the scope."""
+async def authorise(request: Request, scope: Scope, *, by_tasks: bool = False) -> tuple[Services, Caller]:
+    """The services, and the caller, which has the scope. `by_tasks`: the key of a running task will do.
+
+    A route that takes such keys answers only about the graph of the caller's task (`api/own_graph.py`).
+    """
     found = services(request)
     caller = await found.authenticator.caller(request.headers.get("authorization"))
+    if caller.task is not None and not by_tasks:
+        raise beyond_key(f"not {request.method} {request.url.path}"[:200])
     return found, check_scope(caller, scope)

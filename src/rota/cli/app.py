@@ -15,58 +15,76 @@ from typing import Annotated
 import typer
 
 from rota import __version__
-from rota.cli.shell import coercion, output, trouble
+from rota.cli.shell import coercion, help_types, output, trouble
 
-# The module of each command, and the sentence that begins its help. In the order of `rota --help`.
-_COMMANDS = {
-    "run": ("commands.submit", "Run a task and show its output as if it ran here."),
-    "submit": ("commands.submit", "Submit a task or a manifest and print the id."),
-    "validate": ("commands.validate", "Check a manifest and list all faults."),
-    "list": ("commands.tasks", "List your tasks, newest first."),
-    "show": ("commands.tasks", "Show all details of a task, or draw an array or a graph."),
-    "why": ("commands.tasks", "Explain why a task waits, and estimate when it starts."),
-    "attempts": ("commands.tasks", "List the attempts of a task: where, when, and how each ended."),
-    "result": ("commands.tasks", "Print the JSON result of a task."),
-    "cancel": ("commands.tasks", "Cancel tasks, waiting or running."),
-    "pause": ("commands.tasks", "Pause a task until you resume it."),
-    "resume": ("commands.tasks", "Resume a paused task, from its checkpoint if it has one."),
-    "retry": ("commands.tasks", "Run a task again as a new task and print its id."),
-    "extend": ("commands.tasks", "Extend the time limit of a waiting or running task."),
-    "edit": ("commands.edits", "Change a waiting task."),
-    "hold": ("commands.edits", "Hold waiting tasks until you release them."),
-    "release": ("commands.edits", "Release held tasks, with the tolerance they had left."),
-    "logs": ("commands.logs", "Show what a task wrote to standard output and standard error."),
-    "events": ("commands.events", "Show events of your tasks and schedules."),
-    "wait": ("commands.wait", "Wait until tasks have ended."),
-    "once": ("commands.once", "Run a command unless it has succeeded under this key before."),
-    "upload": ("commands.artifacts", "Store a file for tasks to use, and print its id."),
-    "outputs": ("commands.artifacts", "List or download the files that a task kept (submit --keep)."),
-    "me": ("commands.cluster", "Show your tenant, your plan's limits and how much of them is used."),
-    "top": ("commands.top", "Show a pool's load, lanes, shares and nodes every second, until you press q."),
-    "up": ("operate.up", "Run PostgreSQL, a server node and a worker on this machine."),
-    "serve": ("operate.serve", "Run one server node."),
-    "worker": ("operate.worker", "Run the agent that makes this machine a node."),
-    "doctor": ("operate.doctor", "Check what this machine can do for Rota, and how to get what is missing."),
-    "webhook": ("commands.webhooks", "Manage webhooks: signed messages about events."),
-    "dead": ("commands.dead", "Manage dead letters: tasks that used up their attempts."),
-    "graph": ("commands.graphs", "Manage graphs: tasks with dependencies, handled as one."),
-    "schedule": ("commands.schedules", "Manage schedules: recurring tasks and graphs."),
-    "artifact": ("commands.artifacts", "Manage uploaded files and the outputs of tasks."),
-    "key": ("commands.concurrency_keys", "Show concurrency keys, and cool one down."),
-    "node": ("commands.cluster", "Manage nodes: machines that run tasks."),
-    "server": ("commands.cluster", "Show server nodes."),
-    "tenant": ("commands.tenants", "Manage tenants (administrators)."),
-    "token": ("commands.tokens", "Manage tokens (administrators)."),
-    "plan": ("commands.plans", "Manage plans (administrators)."),
-    "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
-    "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane and cap."),
-    "pool": ("commands.pools", "Manage pools of nodes."),
-    "lane": ("commands.pools", "Manage lanes: the order in which tasks are served."),
-    "retention": ("commands.retention", "Show and change how long data is kept."),
-    "secret": ("commands.secrets", "Manage secrets: values that tasks get and nobody reads back."),
-    "simulate": ("simulate.commands", "Run the scheduler in virtual time: traces, load, faults."),
-    "db": ("operate.db", "Show and upgrade the database schema."),
+# The module of each command, and the sentence that begins its help. In the order of `rota --help`, by panel.
+_PANELS = {
+    "Start here": {
+        "up": ("operate.up", "Run PostgreSQL, a server node and a worker on this machine."),
+        "run": ("commands.submit", "Run a task and show its output as if it ran here."),
+        "submit": ("commands.submit", "Submit a task or a manifest and print the id."),
+        "list": ("commands.tasks", "List your tasks, newest first."),
+        "show": ("commands.tasks", "Show all details of a task, or draw an array or a graph."),
+        "logs": ("commands.logs", "Show what a task wrote to standard output and standard error."),
+        "why": ("commands.tasks", "Explain why a task waits, and estimate when it starts."),
+        "wait": ("commands.wait", "Wait until tasks have ended."),
+        "cancel": ("commands.tasks", "Cancel tasks, waiting or running."),
+        "retry": ("commands.tasks", "Run ended tasks again as new tasks and print their ids."),
+    },
+    "Run": {
+        "once": ("commands.once", "Run a command unless it has succeeded under this key before."),
+        "validate": ("commands.validate", "Check a manifest and list all faults."),
+        "graph": ("commands.graphs", "Manage graphs: tasks with dependencies, handled as one."),
+    },
+    "Inspect": {
+        "attempts": ("commands.tasks", "List the attempts of a task: where, when, and how each ended."),
+        "result": ("commands.tasks", "Print the JSON result of a task."),
+        "events": ("commands.events", "Show events of your tasks and schedules."),
+        "webhook": ("commands.webhooks", "Manage webhooks: signed messages about events."),
+        "me": ("commands.cluster", "Show your tenant, your plan's limits and how much of them is used."),
+        "top": ("commands.top", "Show a pool's load, lanes, shares and nodes every second, until you press q."),
+    },
+    "Control": {
+        "hold": ("commands.edits", "Keep waiting tasks from starting until you release them."),
+        "release": ("commands.edits", "Release held tasks, with the tolerance they had left."),
+        "pause": ("commands.tasks", "Stop a running task, or keep a waiting one from starting, until you resume it."),
+        "resume": ("commands.tasks", "Resume a paused task, from its checkpoint if it has one."),
+        "edit": ("commands.edits", "Change waiting tasks."),
+        "extend": ("commands.tasks", "Extend the time limit of a waiting or running task."),
+        "operation": ("commands.operations", "Follow and stop operations: changes of all tasks that a filter selects."),
+        "dead": ("commands.dead", "Manage dead letters: tasks that used up their attempts."),
+        "key": ("commands.concurrency_keys", "Show concurrency keys, and cool one down."),
+    },
+    "Files and secrets": {
+        "upload": ("commands.artifacts", "Store a file for tasks to use, and print its id."),
+        "outputs": ("commands.artifacts", "List or download the files that a task kept (submit --keep)."),
+        "artifact": ("commands.artifacts", "Manage uploaded files and the outputs of tasks."),
+        "secret": ("commands.secrets", "Manage secrets: values that tasks get and nobody reads back."),
+    },
+    "Recurring": {
+        "schedule": ("commands.schedules", "Manage schedules: recurring tasks and graphs."),
+    },
+    "Administration": {
+        "tenant": ("commands.tenants", "Manage tenants (administrators)."),
+        "token": ("commands.tokens", "Manage tokens (administrators)."),
+        "plan": ("commands.plans", "Manage plans (administrators)."),
+        "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
+        "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane, cap and isolation."),
+        "pool": ("commands.pools", "Manage pools of nodes."),
+        "lane": ("commands.pools", "Manage lanes: the order in which tasks are served."),
+        "node": ("commands.cluster", "Manage nodes: machines that run tasks."),
+        "retention": ("commands.retention", "Show and change how long data is kept."),
+    },
+    "Server": {
+        "serve": ("operate.serve", "Run one server node."),
+        "worker": ("operate.worker", "Run the agent that makes this machine a node."),
+        "server": ("commands.cluster", "Show server nodes."),
+        "doctor": ("operate.doctor", "Check what this machine can do for Rota, and how to get what is missing."),
+        "db": ("operate.db", "Show and upgrade the database schema."),
+        "simulate": ("simulate.commands", "Run the scheduler in virtual time: traces, load, faults."),
+    },
 }
+_COMMANDS = {name: command for commands in _PANELS.values() for name, command in commands.items()}
 
 
 def run(arguments: list[str]) -> int:
@@ -88,6 +106,7 @@ def run(arguments: list[str]) -> int:
 def build(command: str | None = None) -> typer.Typer:
     """The command tree with this command; with all commands for None; with their names for any other word."""
     coercion.lighten()
+    help_types.replace()
     app = typer.Typer(
         name="rota",
         help="Rota runs your tasks: submit one, follow it, and get its result.",
@@ -103,13 +122,10 @@ def build(command: str | None = None) -> typer.Typer:
         for module in dict.fromkeys(modules):
             importlib.import_module(f"rota.cli.{module}").add_to(app)
     else:  # for the help, and for the message about an unknown command
-        for name, (module, sentence) in _COMMANDS.items():
-            app.command(name, help=sentence, rich_help_panel=_panel(module))(_unused)
+        for panel, commands in _PANELS.items():
+            for name, (_, sentence) in commands.items():
+                app.command(name, help=sentence, rich_help_panel=panel)(_unused)
     return app
-
-
-def _panel(module: str) -> str | None:
-    return "Running Rota" if module.startswith("operate.") else None
 
 
 def _unused() -> None:

@@ -23,6 +23,11 @@ def encoded(value: object, called: str) -> bytes:
     try:
         body = msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        if isinstance(getattr(value, "id", None), int) and hasattr(value, "result"):
+            raise TypeError(
+                f"{called} is a task, not a value: pass its result(), or name it in `after` and read "
+                "current().results in the function"
+            ) from None
         raise TypeError(f"{called} is not JSON ({type(value).__name__}): {error}") from None
     if type(value) not in _PLAIN:
         _check(msgspec.to_builtins(value, builtin_types=_WRITTEN), called)

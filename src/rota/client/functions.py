@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
+from rota import running_task
 from rota.client.options import TaskOptions, TaskSpec
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
     from rota.client._sync.handle import TaskHandle
+    from rota.client.checked_arguments import CheckedArguments
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -79,11 +82,11 @@ class TaskFunction(Generic[Parameters, Returned]):
 
     def map(self, items: Iterable[Any]) -> Sequence[TaskHandle]:
         """One task per item, each with the item as its only argument, in one request."""
-        return self._submit_many([self._spec((item,), {}) for item in items])
+        return self._submit_many([(item,) for item in items])
 
     def starmap(self, items: Iterable[Sequence[Any]]) -> Sequence[TaskHandle]:
         """One task per item, each with the item's parts as its arguments, in one request."""
-        return self._submit_many([self._spec(tuple(item), {}) for item in items])
+        return self._submit_many([tuple(item) for item in items])
 
     @functools.cached_property
     def returns(self) -> object | None:
@@ -91,33 +94,42 @@ class TaskFunction(Generic[Parameters, Returned]):
         if "return" not in getattr(self.__rota_function__, "__annotations__", {}):
             return None
         # Imported here: it is slow to import, and a node never needs it.
-        annotations = importlib.import_module("rota.model.annotations")
+        annotations = importlib.import_module("rota.model.function.annotations")
         kind: object | None = annotations.hints_of(self.__rota_function__).get("return")
         return kind if annotations.needs_conversion(kind) else None
 
-    def _submit_many(self, specs: list[TaskSpec]) -> Sequence[TaskHandle]:
-        handles = self._connected().submit_many(specs)
+    def _submit_many(self, calls: list[tuple[Any, ...]]) -> Sequence[TaskHandle]:
+        handles = self._connected().submit_many([self._work(args, {}) for args in self.sendable_calls(calls)])
         for handle in handles:
             handle.returns = self.returns
         return handles
 
-    def sendable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments, with text for the mapping keys that the annotation converts back."""
-        if all(isinstance(value, str | int | float | None) for value in (*args, *kwargs.values())):
-            return args, kwargs
-        # Imported here: it is slow to import, and a node never needs it.
-        keyed = importlib.import_module("rota.client.keyed_arguments")
-        sent: tuple[tuple[Any, ...], dict[str, Any]] = keyed.with_text_keys(self.__rota_function__, args, kwargs)
-        return sent
+    def sendable_calls(self, calls: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """The positional arguments of many calls as they are sent; a TypeError has the faults of all of them."""
+        return self._checks.many_sendable(calls)
+
+    def template(self) -> TaskSpec:
+        """The function and its options without arguments, for an array, whose items are the arguments."""
+        return self._work((), {})
 
     def _spec(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskSpec:
-        args, kwargs = self.sendable(args, kwargs)
+        return self._work(*self._checks.sendable(args, kwargs))
+
+    def _work(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskSpec:
         work: TaskSpec = {
             "function": path_of(self.__rota_function__),
             "args": args or None,
             "kwargs": kwargs or None,
         }
         return cast(TaskSpec, {**self._options, **work})
+
+    @functools.cached_property
+    def _checks(self) -> CheckedArguments:
+        # Imported here: it is slow to import, and a node never needs it.
+        checks: CheckedArguments = importlib.import_module("rota.client.checked_arguments").CheckedArguments(
+            self.__rota_function__
+        )
+        return checks
 
     def _connected(self) -> Client:
         return self._client if self._client is not None else _default_client()
@@ -169,8 +181,16 @@ def _module_behind_main() -> str:
     return stem
 
 
-@functools.cache
 def _default_client() -> Client:
+    """A client of what the running task or the environment names now: both may have changed since the last submit."""
+    return _client_of(
+        running_task.access(), *(os.environ.get(name) for name in ("ROTA_SERVER", "ROTA_TOKEN", "ROTA_PROFILE"))
+    )
+
+
+@functools.lru_cache(maxsize=32)  # a process outlives many running tasks, each with a key of its own
+def _client_of(access: tuple[str, str] | None, *environment: str | None) -> Client:
+    """`Client()` finds the same access and the same environment."""
     from rota.client._sync.client import Client  # noqa: PLC0415 (workers import @task modules and need no HTTP)
 
     return Client()

@@ -59,7 +59,7 @@ class Node:
         return self._graph.ids[self.name]
 
     def handle(self) -> TaskHandle:
-        return self._graph.client.handle(self.id)
+        return self._graph.handles()[self.name]
 
     def wait(self, timeout: float | None = None) -> Any:
         return self.handle().wait(timeout)
@@ -77,6 +77,7 @@ class Graph:
         self._alike: dict[str, int] = {}  # the last number given to tasks of one name
         self._client = client
         self._submitted: SubmittedGraph | None = None
+        self._handles: dict[str, TaskHandle] | None = None
 
     def __enter__(self) -> Graph:
         return self
@@ -143,6 +144,13 @@ class Graph:
         """The tasks' ids by their names."""
         return self._answer().tasks
 
+    def handles(self) -> Mapping[str, TaskHandle]:
+        """The tasks' handles by their names; their results come many at once."""
+        if self._handles is None:
+            ids = self.ids
+            self._handles = dict(zip(ids, self.client.handles(ids.values()), strict=True))
+        return self._handles
+
     def document(self) -> GraphDocument:
         return self.client.graphs.get(self.id)
 
@@ -173,7 +181,11 @@ class Graph:
 
 def _spec_of(work: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> TaskSpec:
     if hasattr(work, "spec"):
-        return cast(TaskSpec, {**work.spec(*arguments), **options})
+        if "items" in options or "array" in options:
+            return cast(TaskSpec, {**work.template(), **options})
+        called = {name: value for name, value in options.items() if name not in ("args", "kwargs")}
+        given, named = options.get("args"), options.get("kwargs")
+        return cast(TaskSpec, {**work.spec(*(arguments if given is None else given), **(named or {})), **called})
     if arguments:
         raise TypeError("only a @task function takes arguments; a command is one list of words")
     return cast(TaskSpec, {"command": work, **options})

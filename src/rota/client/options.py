@@ -8,13 +8,14 @@ be sent is refused here, with a TypeError that names the argument.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeAlias, TypedDict, cast
 
 import msgspec
 
 from rota.client.arguments import encoded
+from rota.model.request.interpreters import interpreter_by_suffix
 from rota.model.request.task_request import KINDS, TaskRequest
 
 
@@ -38,9 +39,11 @@ class TaskOptions(TypedDict, total=False):
     name: str | None
     env: Mapping[str, str] | None
     secrets: Sequence[str] | None  # names; each secret becomes an environment variable of the task
+    may_submit: bool | None  # while it runs, it may submit tasks, with a key of its own
     tags: Mapping[str, str] | None
     tier: str | None
     cpu: int | float | str | None
+    cpu_limit: str | None  # "quota": never more CPU than granted; "burst": idle CPU too, if the plan allows it
     memory: int | str | None
     disk: int | str | None
     iops: int | str | None  # disk operations per second
@@ -127,8 +130,8 @@ class TaskFilter(TypedDict, total=False):
     tag: tuple[str, str] | None
     schedule: str | None
     graph: int | None
-    ancestors_of: int | None  # tasks that this task, array or graph depends on, directly or not
-    descendants_of: int | None  # tasks that depend on it
+    ancestors_of: int | str | None  # tasks that this task, array or graph depends on; an id, or a name: "12/extract"
+    descendants_of: int | str | None  # tasks that depend on it
     worker: str | None
     user: str | None
     since: str | None  # by the time of submission: "10m" ago, or a time with its offset
@@ -208,9 +211,8 @@ def request_of(spec: TaskSpec) -> TaskRequest:
 class Submittable(Protocol):
     """A `@task` function: see `functions.TaskFunction`."""
 
-    @property
-    def spec(self) -> Callable[..., TaskSpec]: ...
-    def sendable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]: ...
+    def template(self) -> TaskSpec: ...
+    def sendable_calls(self, calls: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]: ...
 
 
 def array_spec(
@@ -220,9 +222,9 @@ def array_spec(
     values = list(items)
     if not values:
         raise ValueError("there are no items")
-    work: TaskSpec = {"function": function} if isinstance(function, str) else function.spec()
+    work: TaskSpec = {"function": function} if isinstance(function, str) else function.template()
     if not isinstance(function, str):
-        values = [function.sendable((item,), {})[0][0] for item in values]
+        values = [item for (item,) in function.sendable_calls([(value,) for value in values])]
     indexes = f"0-{len(values) - 1}" + ("" if at_once is None else f"%{at_once}")
     return cast(TaskSpec, {**work, **options, "items": values, "array": indexes})
 
@@ -251,14 +253,18 @@ def local_files(specs: Iterable[TaskSpec]) -> dict[os.PathLike[str] | bytes, str
 
 
 def with_artifacts(spec: TaskSpec, made: Mapping[os.PathLike[str] | bytes, str]) -> TaskSpec:
-    """The same spec with artifact ids instead of local files."""
+    """The same spec with artifact ids instead of local files. An uploaded script runs by its suffix."""
 
     def named(given: Attachment | None) -> Attachment | None:
         return given if given is None or isinstance(given, str) else made[given]
 
+    program = spec.get("upload")
+    interpreter = spec.get("interpreter")
+    if interpreter is None and isinstance(program, os.PathLike):
+        interpreter = interpreter_by_suffix(os.fspath(program))
     files = {path: named(given) for path, given in (spec.get("files") or {}).items()}
     attached = {name: named(_attached(spec, name)) for name in _ATTACHED}
-    return cast(TaskSpec, {**spec, **attached, "files": files or None})
+    return cast(TaskSpec, {**spec, **attached, "files": files or None, "interpreter": interpreter})
 
 
 def _attached(spec: TaskSpec, name: str) -> Attachment | None:

@@ -23,6 +23,7 @@ SEND_SECONDS = 2.0
 class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     pool: int
     arrivals: dict[int, OrderKey] = {}  # tenant → how far forward in its order
+    other_lanes: dict[int, list[OrderKey]] = {}  # tenant → likewise in further lanes: only the leader can compare lanes
     timers: dict[int, float] = {}  # tenant → seconds until the first comes due
     cancelled: list[tuple[int, int]] = []  # (task, attempt) to stop
     gone: list[int] = []  # tasks cancelled, held back or edited while waiting
@@ -30,9 +31,23 @@ class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     paused: list[tuple[int, int]] = []  # (task, attempt) to stop for a while
     caps: list[tuple[int, int, int]] = []  # (task, attempt, cap in ms) that changed
 
+    def note_arrival(self, tenant: int, order: OrderKey) -> None:
+        """Keeps the first position in each lane."""
+        first = self.arrivals.setdefault(tenant, order)
+        if first[0] == order[0]:
+            self.arrivals[tenant] = min(first, order)
+            return
+        by_lane = {each[0]: each for each in self.other_lanes.get(tenant, ())}
+        by_lane[order[0]] = min(order, by_lane.get(order[0], order))
+        self.other_lanes[tenant] = list(by_lane.values())
+
+    def all_arrivals(self) -> list[tuple[int, OrderKey]]:
+        further = [(tenant, order) for tenant, orders in self.other_lanes.items() for order in orders]
+        return [*self.arrivals.items(), *further]
+
     def merge(self, other: Hint) -> None:
-        for tenant, order in other.arrivals.items():
-            self.arrivals[tenant] = min(self.arrivals.get(tenant, order), order)
+        for tenant, order in other.all_arrivals():
+            self.note_arrival(tenant, order)
         for tenant, seconds in other.timers.items():
             self.timers[tenant] = min(self.timers.get(tenant, seconds), seconds)
         self.cancelled += other.cancelled

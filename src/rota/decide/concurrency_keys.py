@@ -16,7 +16,7 @@ def name_of(task: ReadyTask) -> KeyName:
 
 
 def is_open(state: CoreState, task: ReadyTask) -> bool:
-    """Whether its key, if it has one, lets the task start."""
+    """Whether its key, if it has one, lets the task start: its own limit counts, whatever limits others gave."""
     if task.concurrency_key is None:
         return True
     if state.cooled and (task.tenant, task.concurrency_key) in state.cooled:
@@ -26,7 +26,7 @@ def is_open(state: CoreState, task: ReadyTask) -> bool:
         return True
     if task.concurrency_global:
         return not key.barred and key.running + key.elsewhere < task.concurrency_limit
-    return key.running < key.limit
+    return key.running < task.concurrency_limit
 
 
 def park(state: CoreState, task: ReadyTask) -> None:

@@ -6,9 +6,13 @@ and the simulator are its two callers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache
+
 from rota.decide import concurrency_keys, fairness, messages, node_resources, ready
 from rota.decide.demand import Demand, demand
 from rota.decide.explain import Explanation, Probe, explain
+from rota.decide.forecasts.forecast import Forecast, Planned, forecast
 from rota.decide.grants import Grants
 from rota.decide.messages import AttemptEnded, Decision, Event
 from rota.decide.overview import Overview, overview
@@ -17,6 +21,7 @@ from rota.decide.planning import plan
 from rota.decide.policy import Policy
 from rota.decide.state import CoreState, Need
 from rota.decide.wording import Names
+from rota.model.queue import NEVER_US
 from rota.model.resources import Shape
 
 
@@ -96,6 +101,8 @@ class Core:
             tenant.limited = limits != (None, None, None, False)
             tenant.stuck.clear()
         tenant.urgent_ppm = event.urgent_ppm
+        if tenant.longest_cap_us not in (event.longest_cap_us, NEVER_US):
+            tenant.earlier_caps_us[tenant.longest_cap_us] = None  # tasks that were admitted then still have it
         tenant.longest_cap_us = event.longest_cap_us
 
     # ---- deciding -------------------------------------------------------------------------------------------------
@@ -121,7 +128,18 @@ class Core:
 
     def explain(self, task: int | Probe, now_us: int, names: Names) -> Explanation | None:
         """Why the task waits; None if the core does not know it."""
-        return explain(self.state, self.placement, task, now_us, names)
+        planned = [task] if isinstance(task, Probe) and task.is_expected else []
+        return self.explain_all([task], now_us, names, cache(lambda: self.forecast(now_us, planned)))[0]
+
+    def explain_all(
+        self, asked: Sequence[int | Probe], now_us: int, names: Names, expected: Callable[[], Forecast]
+    ) -> list[Explanation | None]:
+        """Why each of them waits. `expected` is asked for the forecast if an estimate depends on it."""
+        return explain(self.state, self.placement, asked, now_us, names, expected)
+
+    def forecast(self, now_us: int, planned: Sequence[Planned] = ()) -> Forecast:
+        """When ready and planned tasks will start and end, if no other task arrives."""
+        return forecast(self.state, now_us, planned)
 
     def demand(self, now_us: int) -> Demand:
         return demand(self.state, now_us)

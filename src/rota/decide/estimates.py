@@ -1,11 +1,14 @@
 """Run times: learned from ended attempts, bounded by the cap.
 
 A cap that nobody gave (the longest of the plan) says nothing about run times and is never taken for an estimate.
+Decisions must rather expect too long a run, so they ask for the 90th percentile; people are told the mean.
 """
 
 from __future__ import annotations
 
-from rota.decide.state import CoreState, Running
+import msgspec
+
+from rota.decide.state import CoreState, Running, Tenant
 from rota.model.queue import ReadyTask
 
 MOST_LEARNED = 50_000
@@ -21,14 +24,29 @@ def learn(state: CoreState, running: Running, run_us: int, calls_per_grant: int)
         state.calls_per_grant.pop(key, None)
     means = state.run_us
     mean = means.get(key)
+    if mean is None:
+        _learn_use_of_cap(state.tenants[running.tenant], running.cap_us, run_us)
     means[key] = run_us if mean is None else (7 * mean + run_us) // 8
     _learn_p90(state.p90_us, key, run_us)
-    _learn_p90(state.shape_p90_us, (running.tenant, running.shape), run_us)
+    shape = (running.tenant, running.shape)
+    _learn_p90(state.shape_p90_us, shape, run_us)
+    mean = state.shape_run_us.get(shape)
+    if mean is None and len(state.shape_run_us) > MOST_LEARNED:
+        for old in list(state.shape_run_us)[: MOST_LEARNED // 2]:
+            del state.shape_run_us[old]
+    state.shape_run_us[shape] = run_us if mean is None else (7 * mean + run_us) // 8
     if len(means) > MOST_LEARNED:
         for old in list(state.run_us)[: MOST_LEARNED // 2]:
             del state.run_us[old]
             state.p90_us.pop(old, None)
             state.calls_per_grant.pop(old, None)
+
+
+def _learn_use_of_cap(tenant: Tenant, cap_us: int, run_us: int) -> None:
+    """From the first attempt of each name: many alike tasks say nothing about how others use their caps."""
+    if is_given(tenant, cap_us):
+        used = min(1_000_000, run_us * 1_000_000 // cap_us)
+        tenant.cap_used_ppm = (15 * tenant.cap_used_ppm + used) // 16
 
 
 def _learn_p90(p90s: dict[tuple[int, int], int], key: tuple[int, int], run_us: int) -> None:
@@ -90,6 +108,50 @@ def _length_us(state: CoreState, tenant: int, work: int, shape: int, cap_us: int
     p90 = state.p90_us.get((tenant, work))
     if p90 is not None:
         return p90
-    if cap_us < state.tenants[tenant].longest_cap_us:
+    if is_given(state.tenants[tenant], cap_us):
         return cap_us
     return state.shape_p90_us.get((tenant, shape))
+
+
+def is_given(tenant: Tenant, cap_us: int) -> bool:
+    """Whether somebody gave the cap: else it is the longest of the tenant's plan, or what that was at admission."""
+    return 0 < cap_us < tenant.longest_cap_us and cap_us not in tenant.earlier_caps_us
+
+
+# ---- for people ------------------------------------------------------------------------------------------------------
+
+# Where an expected run time comes from, the best source first.
+HISTORY, CAP, SHAPE, AGE = "history", "cap", "shape", "age"
+SOURCES = (HISTORY, CAP, SHAPE, AGE)
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """A run time, or the moment of an end, and where it comes from."""
+
+    us: int
+    source: str
+
+
+def expected_run(state: CoreState, tenant: int, work: int, shape: int, cap_us: int) -> Expected | None:
+    """The mean of such work; else what the tenant usually uses of a given cap; else the mean of the shape.
+
+    None: nothing is known.
+    """
+    mean = state.run_us.get((tenant, work))
+    if mean is not None:
+        return Expected(min(mean, cap_us or mean), HISTORY)
+    known = state.tenants.get(tenant)
+    if known is not None and is_given(known, cap_us):
+        return Expected(max(1, cap_us * known.cap_used_ppm // 1_000_000), CAP)
+    mean = state.shape_run_us.get((tenant, shape))
+    return None if mean is None else Expected(min(mean, cap_us or mean), SHAPE)
+
+
+def expected_end(state: CoreState, running: Running, now_us: int) -> Expected:
+    """When the attempt will probably end: if nothing is known, or that has passed, as long again as it has run."""
+    since_us = running.since_us
+    length = expected_run(state, running.tenant, running.work, running.shape, running.cap_us)
+    if length is None or since_us + length.us <= now_us:
+        again = 2 * (now_us - since_us)
+        length = Expected(min(again, running.cap_us or again), AGE)
+    return Expected(max(since_us + length.us, now_us + 1), length.source)

@@ -155,6 +155,7 @@ class Grants:
             state.preemptible -= 1
         if run_us is not None:
             estimates.learn(state, running, run_us, calls_per_grant)
+            state.ended.add(running.tenant, now_us)
         fairness.correct(state, tenant, running, now_us)
         node = state.nodes.get(running.node)
         if node is None:

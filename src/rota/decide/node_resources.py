@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.decide.state import CPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node
+from rota.decide.state import CPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node, Tenant
 from rota.model.isolation import meets
 from rota.model.node import Closed
 from rota.model.resources import Resources, Shape
@@ -127,6 +127,21 @@ def utilisation_ppm(state: CoreState) -> int:
     return max(
         (used * 1_000_000 // total for used, total in zip(state.used, state.total, strict=True) if total), default=0
     )
+
+
+def capacity_of(state: CoreState) -> tuple[int, int]:
+    """Cores and memory of all nodes, draining ones too: their grants still count."""
+    nodes = state.nodes.values()
+    return sum(node.total[CPU] for node in nodes), sum(node.total[MEMORY] for node in nodes)
+
+
+def held_ppm(tenant: Tenant, capacity: tuple[int, int]) -> int:
+    """The tenant's dominant share of the pool now; at most all of it, even if prefetched work would exceed that."""
+    cpu, memory = capacity
+    held = max(
+        tenant.cpu_milli * 1_000_000 // cpu if cpu else 0, tenant.memory_bytes * 1_000_000 // memory if memory else 0
+    )
+    return min(held, 1_000_000)
 
 
 def share_ppm(state: CoreState, need: Need) -> int:

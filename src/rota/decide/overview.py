@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from rota.decide import node_resources
-from rota.decide.explain import capacity_of, held_ppm
+from rota.decide.node_resources import capacity_of, held_ppm
 from rota.decide.ready import is_gated, rank_of
 from rota.decide.state import CoreState
 from rota.model.node import Closed

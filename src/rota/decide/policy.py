@@ -17,6 +17,7 @@ class Policy:
     long_slack_us: int = 3_600 * SECOND_US  # above the peak mark, tasks with more slack than this come last
     pool_running_limit: int | None = None
     paused: bool = False  # no task starts
+    elastic: bool = False  # nodes may join; only what people are told depends on it
 
     # Fairness.
     half_life_us: int = 3_600 * SECOND_US  # of what a tenant is charged

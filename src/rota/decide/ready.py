@@ -1,4 +1,4 @@
-"""The ready set: tasks in memory by tenant, rank and shape, in each tenant's own order.
+"""The ready set: tasks in memory by tenant, rank and shape, in each tenant's own order, whichever lane of the rank.
 
 Removal is lazy: an entry is valid only while its task is in `ready` with the same version and lane. A task whose
 concurrency key is full is parked with the key and queues again when one of the key's tasks ends.
@@ -24,7 +24,7 @@ from rota.decide.state import (
     Tenant,
     TenantQueue,
 )
-from rota.model.queue import ReadyTask
+from rota.model.queue import OrderKey, ReadyTask
 
 UNKNOWN_LANE = (1, False)
 BACKFILL_LOOK = 64  # tasks of a shape among which a short one is searched for
@@ -65,6 +65,13 @@ def rank_of(state: CoreState, lane: int) -> int:
     """The number that orders lanes: 2 · level, plus 1 if gated, so gated lanes come after the others of their level."""
     level, gated = state.lanes.get(lane, UNKNOWN_LANE)
     return 2 * level + gated
+
+
+def order_of(state: CoreState, order: OrderKey) -> OrderKey:
+    """A position in its tenant's order with the rank in place of the lane: lanes of one rank are served together."""
+    lane, *rest = order
+    urgency, start_by_us, cap_ms, number = rest
+    return (rank_of(state, lane), urgency, start_by_us, cap_ms, number)
 
 
 def is_gated(rank: int) -> bool:
@@ -109,7 +116,7 @@ def push(state: CoreState, task: ReadyTask, tenant: Tenant) -> Group:
     group = state.groups.get((rank, shape))
     if group is None:
         group = state.groups[rank, shape] = state.ranks[rank].open[shape] = Group(rank, shape, state.needs[shape])
-    entry = (lane, task.urgency, task.start_by_us, task.cap_ms, task.id, task.version, shape)
+    entry = (task.urgency, task.start_by_us, task.cap_ms, task.id, task.version, shape, lane)
     if heap:
         before = heap[0]
         heappush(heap, entry)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rota.decide.forecasts.throughput import Ended
 from rota.decide.policy import Policy
 from rota.model.node import Closed
 from rota.model.queue import NEVER_US, ReadyTask
@@ -21,10 +22,10 @@ FIXED = 7
 WHOLE = 1000  # a whole device
 
 GroupName = tuple[int, int]  # rank, shape
-# A queued task: its order (lane, minus priority, start-by, cap, id), its version, its shape. One flat tuple, because
-# millions of them are compared.
+# A queued task: its order in its rank (minus priority, start-by, cap, id), its version, its shape, its lane. One flat
+# tuple, because millions of them are compared.
 Entry = tuple[int, int, int, int, int, int, int]
-LANE, TASK, VERSION, SHAPE = 0, 4, 5, 6
+TASK, VERSION, SHAPE, LANE = 3, 4, 5, 6
 # Tenant, name, and whether the key is counted across pools: the same name counted in this pool is another key.
 KeyName = tuple[int, str, bool]
 
@@ -137,6 +138,8 @@ class Tenant:
     running_limit: int | None = None
     paused: bool = False  # no new task of it starts
     longest_cap_us: int = NEVER_US  # of its plan: a task without a cap of its own has this one
+    earlier_caps_us: dict[int, None] = field(default_factory=dict)  # what that was before the plan changed
+    cap_used_ppm: int = 1_000_000  # of the caps it gave: the part that its attempts ran, on average over names
     limited: bool = False  # has any of these limits, or is paused
     urgent_ppm: int = 500_000
     cpu_milli: int = 0  # held now, prefetched included
@@ -226,7 +229,9 @@ class CoreState:
     run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → mean run time
     p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → nine in ten are shorter
     shape_p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, shape) → likewise
+    shape_run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, shape) → mean run time
     calls_per_grant: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → if more than 1
+    ended: Ended = field(default_factory=Ended)  # attempts that ended lately
     total: list[int] = field(default_factory=lambda: [0] * FIXED)  # of open nodes
     used: list[int] = field(default_factory=lambda: [0] * FIXED)  # granted on open nodes
     peak: bool = False

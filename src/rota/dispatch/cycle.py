@@ -19,13 +19,13 @@ from rota.dispatch.operator_rules import follow_rules, learn_rules
 from rota.dispatch.parent_results import Inputs, inputs_of
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.recalls import send_recalls
-from rota.dispatch.secrets import Resolved, refuse, resolve
+from rota.dispatch.secrets import Resolved, refuse, resolve, with_key
 from rota.dispatch.spacing import Spacing
 from rota.dispatch.watch import follow_drains
 from rota.model.attempt import Input, Outcome
 from rota.model.node import Closed
 from rota.model.queue import ReadyTask
-from rota.model.secret import SPEC_HEAD
+from rota.model.secret import SPEC_HEADS
 from rota.store import concurrency_keys, nodes, queue
 from rota.store.database import CONNECTION_LOST, Connection
 from rota.store.queue import Fence, Started, StartRequest
@@ -102,9 +102,9 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
         return  # the lease is over: the next leader finds these rows and asks the nodes
     asked = {request.task: request for request in requests}
     planned = {start.task.id: start.task for start in starts}
-    named = [row for row in started if row.spec.startswith(SPEC_HEAD)]
-    # Tasks without secrets first: the others need one more query, and may have to wait for the database.
-    plain = [row for row in started if not row.spec.startswith(SPEC_HEAD)] if named else started
+    named = [row for row in started if row.spec.startswith(SPEC_HEADS)]
+    # Tasks without secrets and keys first: the others need one more query, and may have to wait for the database.
+    plain = [row for row in started if not row.spec.startswith(SPEC_HEADS)] if named else started
     _send(pool, plain, asked, planned, inputs, {})
     if not named:
         return
@@ -163,6 +163,8 @@ def _send(
                 pool.report(Result(row.task, row.attempt, Outcome.REFUSED, 0, failure=refusal), request.boot)
                 continue
             run = msgspec.structs.replace(run, secrets=secrets.secrets)
+            if secrets.gets_key:
+                run = with_key(run, pool.attempt_keys)
         runs.setdefault(request.node, []).append(run)
     pool.counters.started += len(started)
     for node, batch in runs.items():

@@ -10,6 +10,7 @@ from collections import Counter
 
 from rota.decide import wording
 from rota.decide.explain import Explanation
+from rota.decide.reason import Reason
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.watch import silent_since
 
@@ -40,4 +41,4 @@ def explain_frozen(pool: PoolState, task: int) -> Explanation | None:
         f"its node has been silent for {wording.span(silent_us)}, so it is frozen there; "
         f"it goes on if the node is back within {wording.span(left_us)}, else it is tried again"
     )
-    return Explanation(reason="frozen", sentence=sentence, basis="running", likely_node=attempt.node)
+    return Explanation(reason=Reason.FROZEN, sentence=sentence, basis="running", likely_node=attempt.node)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from rota.attempt_key import AttemptKeys
 from rota.cluster.hints import Hint, HintSender
 from rota.cluster.leases import Lease, LeaseKeeper
 from rota.cluster.membership import Membership
@@ -100,6 +101,7 @@ class Leadership:
             core=core,
             loader=Loader(core, pool.id, ready_limit=self._settings.ready_limit),
             database_identity=self._cluster.identity,
+            attempt_keys=AttemptKeys(self._cluster.secret),
             on_ended=self._on_ended,
             on_other_pools=self.poll_soon,
             secret_keys=self._secret_keys,
@@ -146,10 +148,10 @@ class Leadership:
         if leader is not None:
             leader.news.arrived(tasks, shapes)
             return
-        arrivals: dict[int, tuple[int, int, int, int, int]] = {}
+        hint = Hint(pool=pool)
         for task in tasks:
-            arrivals[task.tenant] = min(arrivals.get(task.tenant, task.order), task.order)
-        self._hint(Hint(pool=pool, arrivals=arrivals))
+            hint.note_arrival(task.tenant, task.order)
+        self._hint(hint)
 
     def announce(self, pool: int, task: ReadyTask) -> None:
         """A row that the leader reads from the database: for rare edits, whose shape it may not know."""
@@ -190,7 +192,7 @@ class Leadership:
         news = leader.news
         if hint.gone:
             news.gone(hint.gone)  # first: an edited task is both gone and arrived
-        for tenant, order in hint.arrivals.items():
+        for tenant, order in hint.all_arrivals():
             news.hinted(tenant, order)
         for tenant, seconds in hint.timers.items():
             news.timer(tenant, seconds)

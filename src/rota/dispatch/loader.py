@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from rota.decide import ready
 from rota.decide.core import Core
 from rota.decide.messages import ShapeKnown, TasksReady, TenantKnown
 from rota.model.queue import BEFORE_ALL, OrderKey, ReadyTask
@@ -64,7 +65,7 @@ class Loader:
         accepted = []
         for task in tasks:
             reach = self._reach(task.tenant)
-            order = task.order
+            order = ready.order_of(self._core.state, task.order)
             count = self._ready_count(task.tenant)
             if order <= reach.cursor:
                 if count < 2 * self._share():
@@ -82,7 +83,7 @@ class Loader:
 
     def hinted(self, tenant: int, order: OrderKey) -> None:
         """Another server node admitted a task of the tenant at this position of its order."""
-        reach = self._reach(tenant)
+        reach, order = self._reach(tenant), ready.order_of(self._core.state, order)
         reach.cursor = min(reach.cursor, (*order[:4], order[4] - 1))
         reach.exhausted = False
         reach.left += 1
@@ -94,6 +95,11 @@ class Loader:
         at = self._clock() + max(0.0, seconds)
         if self.next_timer_at is None or at < self.next_timer_at:
             self.next_timer_at = at
+
+    def forget_cursors(self) -> None:
+        """The ranks of lanes have changed, so cursors mean nothing any more: every queue is read from its head."""
+        for reach in self._reaches.values():
+            reach.cursor, reach.exhausted = BEFORE_ALL, False
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
@@ -114,19 +120,22 @@ class Loader:
         if not wanted:
             return
         left = {want.tenant: self._reaches[want.tenant].left for want in wanted}
-        tasks = await queue.load_ready(connection, self._pool, wanted)
+        state = self._core.state
+        ranks = {lane: ready.rank_of(state, lane) for lane in state.lanes}
+        tasks = await queue.load_ready(connection, self._pool, wanted, ranks)
         await self.learn_shapes(connection, (task.shape for task in tasks), now_us)
-        last: dict[int, ReadyTask] = {}
+        last: dict[int, OrderKey] = {}
         counts: dict[int, int] = {}
         for task in tasks:
-            last[task.tenant] = task
+            order = ready.order_of(state, task.order)
+            last[task.tenant] = max(order, last.get(task.tenant, order))
             counts[task.tenant] = counts.get(task.tenant, 0) + 1
         for want in wanted:
             reach = self._reaches[want.tenant]
             if reach.cursor != want.cursor:
                 continue  # an arrival moved it during the read: the next read begins there
             if want.tenant in last:
-                reach.cursor = max(reach.cursor, last[want.tenant].order)
+                reach.cursor = max(reach.cursor, last[want.tenant])
             if counts.get(want.tenant, 0) < want.amount and reach.left == left[want.tenant]:
                 reach.exhausted = True
         self._core.apply(TasksReady(tasks), now_us)

@@ -33,6 +33,7 @@ async def learn_rules(pool: PoolState, connection: AnyConnection) -> None:
     for lane in await catalogue.read_lanes(connection):
         if pool.core.state.lanes.get(lane.number) != (lane.level, lane.gated):
             pool.core.apply(LaneKnown(lane.number, lane.level, lane.gated), pool.now_us())
+            pool.loader.forget_cursors()
     rules = next((rule for rule in await catalogue.read_pools(connection) if rule.id == pool.id), None)
     if rules is None:
         return  # the pool was removed; membership ends this term
@@ -43,6 +44,7 @@ async def learn_rules(pool: PoolState, connection: AnyConnection) -> None:
         urgent_kept_ppm=10_000 * rules.urgent_kept_percent,
         pool_running_limit=rules.running_tasks,
         paused=rules.paused,
+        elastic=rules.elastic,
     )
     if policy != current:
         pool.core.apply(PolicyKnown(policy), pool.now_us())

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rota.attempt_key import AttemptKeys
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
 from rota.decide.messages import AttemptEnded, NodeLeft
@@ -119,6 +120,7 @@ class PoolState:
     core: Core
     loader: Loader
     database_identity: str
+    attempt_keys: AttemptKeys
     on_ended: Callable[[list[tuple[int, State]]], None]  # wakes clients that wait on this server node
     on_other_pools: Callable[[Iterable[int]], None]  # these pools have dependents to release
     secret_keys: KeyFile | None = None  # None: this server node can open no secrets

@@ -65,7 +65,8 @@ class Watch:
         self._released_after = dependents[-1] if len(dependents) == DEPENDENTS_A_POLL else 0
         if pool.clock() - self._saved_at > pool.settings.timings.heartbeat_seconds:
             self._saved_at = pool.clock()
-            await nodes.touch_nodes(reads, list(pool.sessions))
+            now = pool.clock()
+            await nodes.touch_nodes(reads, {node: now - one.heard_at for node, one in pool.sessions.items()})
             await save_shares(pool, reads)
             await save_run_times(pool, reads)
         return dependents
@@ -149,7 +150,7 @@ def silent_since(pool: PoolState, attempt: Authorised) -> float:
 
 
 def close_silent_sessions(pool: PoolState) -> None:
-    limit = 3 * pool.settings.timings.heartbeat_seconds
+    limit = pool.settings.timings.silent_seconds
     for session in list(pool.sessions.values()):
         if pool.clock() - session.heard_at > limit:
             log.warning("watch.silent", pool=pool.name, node=session.name)

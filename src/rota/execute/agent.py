@@ -28,6 +28,7 @@ from rota.execute.attempts.frozen import DEFAULT_LIMIT_SECONDS as DEFAULT_FROZEN
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
+from rota.execute.capability import capabilities_of, own_labels
 from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.files.artifact_cache import ArtifactCache
 from rota.execute.files.checkpoint import DEFAULT_LIMIT_BYTES, Checkpoints
@@ -56,15 +57,7 @@ from rota.execute.processes.runner import ProcessRunner
 from rota.execute.progress import ProgressWatch
 from rota.execute.sandbox import engine_calls
 from rota.execute.sandbox.container import Engine
-from rota.model.isolation import (
-    CONTAINER_LABEL,
-    FILES_LABEL,
-    MOUNT_LABEL,
-    PACKAGES_LABEL,
-    ROOTFS_LABEL,
-    SANDBOX_LABEL,
-    mount_offer,
-)
+from rota.execute.server_sockets import ServerSockets
 from rota.model.resources import Resources
 
 log = structlog.get_logger()
@@ -158,6 +151,7 @@ class _Parts:
     boot: int
     outbox: Outbox
     full_disk: FullDisk
+    server_sockets: ServerSockets
     shipper: LogShipper
     workbench: Workbench
     transfers: Transfers
@@ -169,6 +163,7 @@ class _Parts:
 async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Parts:
     outbox = Outbox()
     servers = tuple(server.rstrip("/") for server in options.servers)
+    server_sockets = ServerSockets(servers)
     disk = DiskSpace(str(work), options.reserve_bytes)
     spill = Spill(options.data.resolve() / "output", disk, limit_bytes=options.log_spill_bytes)
     await asyncio.to_thread(spill.open)
@@ -209,13 +204,19 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         checkpoints=checkpoints,
         has_gpus=options.capacity.gpus > 0,
         full_disk=full_disk,
+        server_sockets=server_sockets,
+        servers=servers,
     )
     questions = QuestionServer(servers=servers, token=options.token, checkpoints=checkpoints, has_leader=has_leader)
     functions = FunctionRunner(
         bench=workbench,
         link=link,
         flow=shipper.flow,
-        child_settings=_child_settings(options, work, environment, Packages(preparer=preparer, work=str(work))),
+        child_settings=replace(
+            _child_settings(options, work, environment, Packages(preparer=preparer, work=str(work))),
+            servers=servers,
+            server_sockets=server_sockets,
+        ),
         kill_grace_seconds=options.kill_grace_seconds,
         keep_idle=len(os.sched_getaffinity(0)),
         questions=questions,
@@ -228,6 +229,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         boot=boot,
         outbox=outbox,
         full_disk=full_disk,
+        server_sockets=server_sockets,
         shipper=shipper,
         workbench=workbench,
         transfers=transfers,
@@ -261,8 +263,8 @@ async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, wor
         boot=parts.boot,
         floor=0,
         capacity=options.capacity,
-        labels=options.labels | _own_labels(parts.processes.offer, sandbox=not why_no_sandbox),
-        capabilities=_capabilities(link.facts, proven, sandbox=not why_no_sandbox),
+        labels=options.labels | own_labels(parts.processes.offer, link.facts, sandbox=not why_no_sandbox),
+        capabilities=capabilities_of(link.facts, proven, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
     return Introduction(servers=parts.servers, token=options.token, pool=options.pool, hello=hello)
@@ -300,6 +302,7 @@ async def _live(
             await processes.images.close()
         for loop in loops:
             loop.cancel()
+        parts.server_sockets.close_all()
         await parts.questions.aclose()
         await parts.transfers.close()
 
@@ -328,14 +331,6 @@ def _child_settings(options: AgentOptions, work: Path, env: dict[str, str], pack
     )
 
 
-def _own_labels(offer: spawn_order.Offer, *, sandbox: bool) -> dict[str, str]:
-    """The proven capabilities as labels, which admission and the leader use."""
-    labels = [FILES_LABEL, PACKAGES_LABEL, *([SANDBOX_LABEL] if sandbox else [])]
-    labels += [CONTAINER_LABEL] if offer.engine is not None else []
-    mounts = {f"{MOUNT_LABEL}{mount.name}": mount_offer(mount.tenants) for mount in offer.mounts.values()}
-    return dict.fromkeys([*labels, *(f"{ROOTFS_LABEL}{name}" for name in offer.roots)], "yes") | mounts
-
-
 def _remove_containers(proven: Engine, data: str) -> None:
     if why := engine_calls.remove_all(proven, data):
         log.error("containers of a dead keeper could not be removed", why=why)
@@ -347,21 +342,13 @@ def _promised(options: AgentOptions, facts: KeeperFacts) -> AgentOptions:
     if lacking:
         log.warning(
             "no control group enforces these limits here; memory and processes are checked ten times a second instead, "
-            "CPU and disk operations are not limited (rota doctor says how to get them)",
+            "CPU is shared equally and disk operations are not limited (rota doctor says how to get them)",
             limits=lacking,
         )
     if cgroup_limits.IO in lacking and options.capacity.iops:
         log.warning("this node offers no disk operations, because it can't enforce them", asked=options.capacity.iops)
         return replace(options, capacity=msgspec.structs.replace(options.capacity, iops=0))
     return options
-
-
-def _capabilities(facts: KeeperFacts, proven: Engine | None, *, sandbox: bool) -> list[str]:
-    """Capabilities and enforceable limits, for people. Leaders read "caps", "secrets" and "reload"."""
-    limits = [f"limit-{name}" for name in facts.groups if name != cgroup_limits.KILL]
-    kinds = ["cgroup-v2" if facts.is_v2 else "cgroup-v1"] if facts.groups else []
-    isolation = [*(["sandbox"] if sandbox else []), *([f"container-{proven.kind}"] if proven is not None else [])]
-    return ["functions", "caps", "secrets", wire.RELOAD, *isolation, *kinds, *limits]
 
 
 def _tune_garbage_collection() -> None:

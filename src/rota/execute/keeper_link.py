@@ -23,6 +23,7 @@ import structlog
 
 from rota.execute.keeper import main, reachable_folders
 from rota.execute.keeper.setup import KeeperOptions
+from rota.execute.keeper_output import KeeperOutput
 from rota.execute.linux import cgroups, process_trees, work_folder
 from rota.execute.messages import packets
 from rota.execute.sandbox.container import ContainerSpec
@@ -43,7 +44,8 @@ class UnitLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     memory_bytes: int = 0
     pids: int = 0
-    cpu_milli: int = 0
+    cpu_milli: int = 0  # its weight, and its quota unless it may burst
+    cpu_burst: bool = False
     iops: int = 0
     disk_bytes: int = 0
 
@@ -156,14 +158,18 @@ class KeeperLink:
 
     async def start(self) -> None:
         ours, theirs = packets.pair()
+        output = KeeperOutput(self._loop)
         process = subprocess.Popen(  # noqa: ASYNC220 - a short spawn, once per keeper
             [sys.executable, "-m", "rota.execute.keeper.main", str(self._work), _encode(self._options).decode()],
             stdin=subprocess.DEVNULL,
+            stdout=output.theirs,
+            stderr=output.theirs,
             pass_fds=[theirs.fileno()],
             env=_keeper_environment(self._work, theirs.fileno()),
             start_new_session=True,
         )
         theirs.close()
+        output.theirs.close()
         ours.setblocking(False)
         self._process = process
         try:
@@ -179,6 +185,7 @@ class KeeperLink:
             ours.close()
             process.kill()
             process.wait()
+            output.read()  # why
             raise RuntimeError("the keeper process did not start; is the Python of the agent complete?")
         self.facts = msgspec.json.decode(packet[0], type=tuple[str, KeeperFacts])[1]
         self._channel = ours

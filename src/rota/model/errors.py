@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+MOST_DETAIL = 450  # characters of a sentence with several faults; each is in `errors` too
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -43,20 +45,30 @@ class Problem(Exception):
 
 def invalid(faults: list[Fault]) -> Problem:
     """422: the body parses but has faults. The first fault's code is the slug."""
-    count = len(faults)
-    detail = faults[0].detail if count == 1 else f"{count} things are wrong; the first: {faults[0].detail}"
     return Problem(
         faults[0].code,
         status=422,
         title="The request is not valid",
-        detail=f"{faults[0].pointer}: {detail}" if faults[0].pointer else detail,
+        detail=_together([f"{fault.pointer}: {fault.detail}" if fault.pointer else fault.detail for fault in faults]),
         faults=tuple(faults),
     )
 
 
-def not_found(what: str = "task") -> Problem:
+def _together(sentences: list[str]) -> str:
+    """All of them, as far as they are short enough for one line; the others are counted."""
+    shown = sentences[:1]
+    for sentence in sentences[1:]:
+        if sum(map(len, shown)) + len(sentence) > MOST_DETAIL:
+            break
+        shown.append(sentence)
+    more = len(sentences) - len(shown)
+    return "; ".join([*shown, f"and {more} more"] if more else shown)
+
+
+def not_found(what: str = "task", number: int | None = None) -> Problem:
     """One answer for an unknown id, a malformed id and another tenant's: it must not tell them apart."""
-    return Problem("not-found", status=404, title="Not found", detail=f"there is no such {what}")
+    detail = f"there is no such {what}" if number is None else f"there is no {what} {number}"
+    return Problem("not-found", status=404, title="Not found", detail=detail)
 
 
 def conflict(slug: str, detail: str, extra: dict[str, object] | None = None) -> Problem:

@@ -14,6 +14,7 @@ CONTAINER_LABEL = "rota/container"
 MOUNT_LABEL = "rota/mount-"
 ROOTFS_LABEL = "rota/rootfs-"
 FILES_LABEL = "rota/files"  # the agent fetches artifacts and stores outputs
+CPU_QUOTA_LABEL = "rota/cpu-quota"  # the node's kernel holds tasks to a quota of CPU
 PACKAGES_LABEL = "rota/packages"  # the agent runs functions from uploaded packages
 ROOTFS = "rootfs:"  # an image with this prefix is a root that the node's operator has named
 

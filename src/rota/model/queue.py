@@ -6,7 +6,8 @@ import zlib
 
 import msgspec
 
-# lane, minus priority, start-by (µs), cap (ms), id: the order of a tenant's tasks, and the cursor for reading them.
+# Lane, minus priority, start-by (µs), cap (ms), id: a position among a tenant's tasks. A cursor for reading them has
+# the rank in place of the lane, because lanes of one rank are served together (`decide.ready.order_of`).
 OrderKey = tuple[int, int, int, int, int]
 
 BEFORE_ALL: OrderKey = (-1, 0, 0, 0, 0)

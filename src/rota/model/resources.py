@@ -1,11 +1,16 @@
 """The integer vector of resources: a demand, a capacity, or free resources.
 
-Amounts are integers (milli-CPU, bytes, counts), so sums are exact and ties are the same everywhere.
+Amounts are integers (milli-CPU, bytes, counts), so sums are exact and ties are the same everywhere. `CpuLimit` says how
+a grant of CPU is held on its node; placement is the same for both.
 """
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
+
+from rota.model.isolation import Isolation
 
 
 class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -61,3 +66,25 @@ class Shape(msgspec.Struct, frozen=True, array_like=True):
 
     resources: Resources
     require: dict[str, str] = {}
+
+
+class CpuLimit(enum.StrEnum):
+    """Both weigh as much as the grant: while the CPU is busy, each task gets its part in proportion."""
+
+    BURST = "burst"  # idle CPU may be used beyond the grant
+    QUOTA = "quota"  # never more than the grant
+
+
+CPU_LIMITS = tuple(one.value for one in CpuLimit)
+
+
+def usual_cpu_limit(plan_limit: CpuLimit | None, *, trusted: bool) -> CpuLimit:
+    """What a tenant's tasks that name none get. None: the plan leaves it to the operator's trust in the tenant."""
+    if plan_limit is not None:
+        return plan_limit
+    return CpuLimit.BURST if trusted else CpuLimit.QUOTA
+
+
+def unsaid_cpu_limit(isolation: str) -> CpuLimit:
+    """What a stored spec without the field means: only tenants that are trusted have tasks without isolation."""
+    return CpuLimit.BURST if isolation == Isolation.NONE else CpuLimit.QUOTA

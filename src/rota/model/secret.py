@@ -1,7 +1,8 @@
 """Secrets of a tenant: a name, which anybody may see, and a value, which only the task may.
 
 A value is always kept as a `Secret`, because its repr hides it from logs, tracebacks and assertions. A spec holds only
-names, and holds them first, so that its head tells whether there is a value to look up.
+names, and holds them first, so that its head tells whether there is a value to look up. Whether the task may submit
+others comes before them: its key travels as a secret.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ MOST_VALUE_BYTES = 64 * 1024
 MOST_A_TASK = 16  # the kernel takes two megabytes of environment and arguments
 LONGEST_NAME = 128
 
+SERVER_VARIABLE, TOKEN_VARIABLE = "ROTA_SERVER", "ROTA_TOKEN"  # what a client needs; of a task that may submit: its own
+
 _NAME = re.compile(rf"^[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}$", re.ASCII)
 # A task that submits other tasks gets its token as ROTA_TOKEN.
 _RESERVED = re.compile(
     r"^(ROTA_(?!TOKEN$)|LD_|(GCONV_PATH|GLIBC_TUNABLES|PATH|LANG|TZ|HOME|TMPDIR|CUDA_VISIBLE_DEVICES)$)"
 )
-SPEC_HEAD = '{"secrets":'  # the beginning of a spec that names secrets
+_SECRETS_HEAD = '{"secrets":'  # the beginning of a spec that names secrets
+_SUBMIT_HEAD = '{"may_submit":true'  # the beginning of a spec whose task gets a key; names of secrets may follow
+SPEC_HEADS = (_SECRETS_HEAD, _SUBMIT_HEAD)  # of specs to which the leader adds something
 _decode_names = msgspec.json.Decoder(list[str]).decode
 
 
@@ -80,4 +85,12 @@ def value_trouble(value: str) -> str | None:
 
 def names_in_spec(spec: str) -> list[str]:
     """The names at the head of a spec; names need no escapes, so the first bracket closes the list."""
-    return _decode_names(spec[len(SPEC_HEAD) : spec.index("]") + 1]) if spec.startswith(SPEC_HEAD) else []
+    head = _SECRETS_HEAD
+    if may_submit_in(spec):
+        head = f"{_SUBMIT_HEAD},{_SECRETS_HEAD[1:]}"
+    return _decode_names(spec[len(head) : spec.index("]") + 1]) if spec.startswith(head) else []
+
+
+def may_submit_in(spec: str) -> bool:
+    """Whether the task of this spec gets a key."""
+    return spec.startswith(_SUBMIT_HEAD)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import ClassVar
+
+from rota.model.resources import CpuLimit
 
 
 class Role(enum.StrEnum):
@@ -43,7 +46,7 @@ class Plan:
     running_cpu_milli: int | None
     running_memory_bytes: int | None
     longest_cap_seconds: int
-    tiers: tuple[str, ...]
+    tiers: tuple[str, ...] | None  # None: all, also those that are added later
     weight: int
     running_tasks: int | None = None
     schedules: int | None = None
@@ -56,11 +59,28 @@ class Plan:
     tolerance_ms: int | None = 3_600_000  # of tasks whose client gives neither a tolerance nor a cap; None: none
     log_limit_bytes: int | None = None  # the most output kept of one attempt
     network: bool = False  # sandboxed tasks may use the network
+    cpu_limit: CpuLimit | None = None  # None: by the trust in the tenant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittingTask:
+    """The running task whose key a request carries, and what bounds it and the tasks that it submits."""
+
+    id: int
+    attempt: int
+    graph: int  # the outermost graph that it is in: what it submits joins this one
+    secrets: frozenset[str] = frozenset()  # that it was given, and may hand on
+
+    # What a key may do, for the answers to requests that go beyond it.
+    MAY: ClassVar[str] = (
+        "the key of a running task may submit tasks, arrays and graphs, which join the task's own graph; read, wait "
+        "for and cancel the tasks of that graph, and read their output and results; and use once"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The owner of an authenticated token."""
+    """The owner of an authenticated token, or of the key of a running task."""
 
     token_id: int
     tenant_id: int
@@ -69,6 +89,7 @@ class Caller:
     role: Role
     plan: Plan
     trusted: bool = False  # an operator lets this tenant's code run without a sandbox
+    task: SubmittingTask | None = None  # whose key it is; None: a token
 
     def may(self, scope: Scope) -> bool:
         return scope in SCOPES[self.role]

@@ -41,13 +41,18 @@ def cpu_milli_of(value: float | int | str) -> int:
     return int(milli)
 
 
+def amount_text(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 day`, `2 days`, `1,000 days`; `plural` for a noun that takes more than an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def count_of(value: int | str) -> int:
     """`5000`, `"5k"`, `"1.5M"` → a whole number of things."""
     if isinstance(value, int):
         return value
     total = _scaled(value, _COUNT_TEXT, "an amount; write a whole number, or one with k, M, G")
     if total != total.to_integral_value():
-        raise ValueError(f"{shown(value)} is not a whole number")
+        raise ValueError(f"{shown(value)} is not a whole number; write one such as 10")
     return int(total)
 
 

@@ -38,10 +38,20 @@ class PoolFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterFigures:
+    """From the database, so the same on every server node. What could not be read is None, and absent from the text."""
+
+    live_tasks: int | None = None
+    dead_letters: int | None = None
+    nodes: Mapping[tuple[str, str], int] | None = None  # by pool and state
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFigures:
+    """`pools` are those that this server node leads."""
+
     admitted: int
-    live_tasks: int
-    dead_letters: int
+    cluster: ClusterFigures
     pools: list[PoolFigures]
 
 
@@ -88,8 +98,7 @@ class _Figures(Collector):
     def collect(self) -> Iterator[Metric]:
         figures = self._figures
         yield CounterMetricFamily("rota_tasks_admitted", "Tasks admitted by this node.", figures.admitted)
-        yield GaugeMetricFamily("rota_tasks_live", "Tasks not ended, as of the last analyze.", figures.live_tasks)
-        yield GaugeMetricFamily("rota_dead_letters", "Dead letters, as of the last analyze.", figures.dead_letters)
+        yield from _cluster(figures.cluster)
         for name, description, field, kind in (
             ("rota_pool_epoch", "Epoch of this term.", "epoch", GaugeMetricFamily),
             ("rota_pool_nodes", "Connected nodes.", "nodes", GaugeMetricFamily),
@@ -98,8 +107,13 @@ class _Figures(Collector):
             ("rota_pool_frozen", "Attempts that stand still: their node is cut off.", "frozen", GaugeMetricFamily),
             ("rota_pool_unsettled", "Results that wait for settlement.", "unsettled", GaugeMetricFamily),
             ("rota_pool_missing_nodes", "Nodes missing to start in time.", "missing_nodes", GaugeMetricFamily),
-            ("rota_pool_late_tasks", "Ready tasks that would start late.", "late_tasks", GaugeMetricFamily),
-            ("rota_pool_unplaceable", "Ready tasks no node could hold.", "unplaceable_tasks", GaugeMetricFamily),
+            ("rota_pool_late_tasks", "Ready tasks in memory that would start late.", "late_tasks", GaugeMetricFamily),
+            (
+                "rota_pool_unplaceable",
+                "Ready tasks in memory no node could hold.",
+                "unplaceable_tasks",
+                GaugeMetricFamily,
+            ),
             ("rota_pool_idle_nodes", "Nodes without work.", "idle_nodes", GaugeMetricFamily),
             ("rota_attempts_started", "Attempts authorised in this term.", "started", CounterMetricFamily),
             ("rota_attempts_settled", "Results settled in this term.", "settled", CounterMetricFamily),
@@ -110,7 +124,7 @@ class _Figures(Collector):
             for pool in figures.pools:
                 family.add_metric([pool.pool], getattr(pool, field))
             yield family
-        labels, asked = ["pool", "resource"], "Asked for by ready tasks, as a part of the capacity."
+        labels, asked = ["pool", "resource"], "Asked for by ready tasks in memory, as a part of the capacity."
         utilisation = GaugeMetricFamily("rota_pool_utilisation", "Used part of the capacity.", labels=labels)
         demand = GaugeMetricFamily("rota_pool_demand_ratio", asked, labels=labels)
         for pool in figures.pools:
@@ -120,3 +134,17 @@ class _Figures(Collector):
                     demand.add_metric([pool.pool, one.name], one.demand)
         yield utilisation
         yield demand
+
+
+def _cluster(figures: ClusterFigures) -> Iterator[Metric]:
+    if figures.live_tasks is not None:
+        yield GaugeMetricFamily("rota_tasks_live", "Tasks of the cluster that have not ended.", figures.live_tasks)
+    if figures.dead_letters is not None:
+        yield GaugeMetricFamily("rota_dead_letters", "Dead letters of the cluster.", figures.dead_letters)
+    if figures.nodes is not None:
+        nodes = GaugeMetricFamily(
+            "rota_nodes", "Nodes seen within a day, by state as in `rota node list`.", labels=["pool", "state"]
+        )
+        for (pool, state), count in sorted(figures.nodes.items()):
+            nodes.add_metric([pool, state], count)
+        yield nodes

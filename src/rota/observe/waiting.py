@@ -21,22 +21,23 @@ POLL_WHEN_LEADING_SECONDS = 2.0  # if this node leads all pools, polling is only
 
 
 class Waiter:
-    """Waits for all of a set of tasks."""
+    """Waits for all of a set of tasks, or for any of them."""
 
-    def __init__(self, tasks: Iterable[int]) -> None:
+    def __init__(self, tasks: Iterable[int], *, for_any: bool = False) -> None:
         self.left = set(tasks)
+        self._for_any = for_any
         self._over = asyncio.Event()
 
     def ended(self, task: int) -> None:
         self.left.discard(task)
-        if not self.left:
+        if not self.left or self._for_any:
             self._over.set()
 
     def give_up(self) -> None:
         self._over.set()
 
-    async def until_all_ended(self, seconds: float) -> bool:
-        """False: the time ran out first, or this node is stopping."""
+    async def until_over(self, seconds: float) -> bool:
+        """Whether all have ended. False: the time ran out first, this node is stopping, or one of many has ended."""
         if self.left:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -65,10 +66,10 @@ class Waiting:
                     waiter.ended(task)
 
     @contextmanager
-    def waiter(self, tasks: Iterable[int]) -> Iterator[Waiter]:
+    def waiter(self, tasks: Iterable[int], *, for_any: bool = False) -> Iterator[Waiter]:
         """Must be entered before the caller reads the database, so that no end is missed in between."""
         wanted = list(tasks)
-        waiter = Waiter(wanted)
+        waiter = Waiter(wanted, for_any=for_any)
         if self.is_closed:
             waiter.give_up()
         for task in wanted:

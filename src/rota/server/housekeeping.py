@@ -16,6 +16,7 @@ from rota.store.database import Database
 from rota.store.events import make_partitions
 from rota.store.expiry import MOST_AT_ONCE, Expired, expire_tasks
 from rota.store.long_logs import forget_segments
+from rota.store.operations import forget_operations
 from rota.store.progress import forget_progress
 from rota.store.run_times import forget_run_times
 from rota.store.webhooks import forget_deliveries
@@ -24,6 +25,7 @@ log = structlog.get_logger()
 
 ROUND_SECONDS = 30.0
 EXPIRY_SECONDS = 1.0
+COUNTS_SECONDS = 1.0
 
 
 async def run_housekeeping(database: Database, settings: Settings, artifacts: Artifacts) -> None:
@@ -36,6 +38,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await cleaning.forget_concurrency_keys(connection)
                 await cleaning.forget_servers(connection)
                 await forget_progress(connection)
+                await forget_operations(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_run_times(connection)
                 await make_partitions(connection)
             await artifacts.sweep()
@@ -91,6 +94,17 @@ async def retain_segments(database: Database, after: int) -> int:
     async with database.engine() as connection:
         kept = await retention.read_retention(connection)
         return await forget_segments(connection, kept.logs_days, after=after)
+
+
+async def run_row_counts(database: Database) -> None:
+    """Keeps the exact counts of rows cheap to read. Several server nodes may run it."""
+    while True:
+        await asyncio.sleep(COUNTS_SECONDS)
+        try:
+            async with database.engine() as connection:
+                await cleaning.fold_row_counts(connection)
+        except Problem as error:
+            log.debug("row_counts.put_off", error=error.detail)
 
 
 async def run_expiry(database: Database, tell: Callable[[Expired], None]) -> None:

@@ -40,6 +40,7 @@ class HttpConfig(uvicorn.Config):
             ws_ping_interval=None,
             ws_ping_timeout=None,
             lifespan="off",
+            log_config=None,  # the process decides where its log goes
             log_level="warning",
             access_log=False,
             timeout_keep_alive=75,

@@ -21,10 +21,12 @@ from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
+from rota.admit.open_connections import OpenConnections
 from rota.api.app import build_app
 from rota.api.requests import Cursors
 from rota.api.routes.events import event_of
-from rota.api.services import Services, tell_cancelled, tell_expired
+from rota.api.services import Services, tell_batch, tell_cancelled, tell_expired
+from rota.attempt_key import AttemptKeys
 from rota.cluster.hints import HintSender
 from rota.cluster.leases import new_holder
 from rota.cluster.membership import Membership
@@ -32,7 +34,9 @@ from rota.dispatch.leadership import Leadership
 from rota.observe.events import Events
 from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
-from rota.server.housekeeping import run_expiry, run_housekeeping, run_retention
+from rota.operations.batch import Batches
+from rota.operations.runner import Operations
+from rota.server.housekeeping import run_expiry, run_housekeeping, run_retention, run_row_counts
 from rota.server.http_server import HttpServer, http_server, listen
 from rota.server.long_logs import LogKeeper
 from rota.server.starting import Entrance
@@ -136,6 +140,7 @@ async def _run(
             if task is not stop:
                 task.result()
         services.waiting.close()
+        services.operations.close()
         services.events.close()
         server.should_exit = True
         await serving
@@ -175,7 +180,12 @@ async def _services(
     )
     await facts.refresh()
     admission = Admission(
-        database, facts, server=lambda: membership.server_id, on_arrived=leadership.arrived, on_timed=leadership.timed
+        database,
+        facts,
+        server=lambda: membership.server_id,
+        on_arrived=leadership.arrived,
+        on_timed=leadership.timed,
+        growth_limit=settings.growth_limit,
     )
     objects = open_objects(settings.objects, settings.objects_options) if settings.objects else None
     segments = Segments(objects)
@@ -183,7 +193,8 @@ async def _services(
     return Services(
         settings=settings,
         database=database,
-        authenticator=Authenticator(database),
+        authenticator=Authenticator(database, AttemptKeys(cluster.secret)),
+        open_connections=OpenConnections(database),
         admission=admission,
         leadership=leadership,
         membership=membership,
@@ -202,6 +213,11 @@ async def _services(
         runs=runs,
         graph_runs=GraphRuns(
             database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce
+        ),
+        operations=Operations(
+            database,
+            Batches(facts, admission.ids, server=lambda: membership.server_id),
+            tell=lambda batch: tell_batch(leadership, waiting, batch),
         ),
         ticker=Ticker(
             database=database,
@@ -227,6 +243,7 @@ def _loops(services: Services) -> dict[str, Coroutine[Any, Any, None]]:
         "membership": services.membership.run(),
         "facts": services.facts.run(),
         "waiting": services.waiting.run(),
+        "open-connections": services.open_connections.run(),
         "events": services.events.run(),
         "late": services.events.run_late(),
         "expiry": run_expiry(database, lambda expired: tell_expired(services.leadership, services.waiting, expired)),
@@ -234,7 +251,9 @@ def _loops(services: Services) -> dict[str, Coroutine[Any, Any, None]]:
         "group-commit": services.admission.group_commit.run(),
         "housekeeping": run_housekeeping(database, settings, services.artifacts),
         "retention": run_retention(database),
+        "row-counts": run_row_counts(database),
         "logs": keeper.run(),
+        "operations": services.operations.run(),
     }
     if "leader" in settings.roles:
         loops |= {"leadership": services.leadership.run(), "ticker": services.ticker.run()}

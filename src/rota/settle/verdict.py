@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from rota.model.attempt import Outcome
 from rota.model.request.retry_rules import Rule, ruling
 from rota.model.task import Lane, State
+from rota.model.units import amount_text
 
 MOST_LOSSES = 3  # worker losses after which a task counts as poison
 LONGEST_RETRY_MS = 30 * 86_400_000  # the longest delay that a task may ask for
@@ -96,7 +97,7 @@ def _judge(
     if outcome is Outcome.LOST:
         losses = attempted.losses + 1
         if losses >= MOST_LOSSES:
-            return End(State.FAILED, f"poison: its worker was lost {losses} times while running it")
+            return End(State.FAILED, f"poison: its worker was lost {amount_text(losses, 'time')} while running it")
         return Again(attempted.used, losses, None, attempted.lane)
     used = attempted.used + 1
     if outcome in HOPELESS or not worth or used >= attempted.attempts:

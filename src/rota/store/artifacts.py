@@ -7,7 +7,7 @@ there. A removal is the reverse. So `loose_objects` lists every object without a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import itemgetter
@@ -239,10 +239,15 @@ async def list_attempt_objects(
     return [AttemptObject(*row) for row in rows]
 
 
-async def task_outputs(connection: AnyConnection, *, task: int, tenant: int, attempt: int) -> list[AttemptObject]:
-    """The outputs of the attempt by name, without those whose artifact was removed."""
-    rows = await connection.fetch(sql("artifacts/task_outputs"), task, tenant, attempt)
-    return [AttemptObject(*row) for row in rows]
+async def task_outputs(
+    connection: AnyConnection, attempts: Mapping[int, int], tenant: int
+) -> dict[int, list[AttemptObject]]:
+    """By task the outputs of its attempt, by name, without those whose artifact was removed."""
+    rows = await connection.fetch(sql("artifacts/task_outputs"), [*attempts], [*attempts.values()], tenant)
+    found: dict[int, list[AttemptObject]] = {}
+    for task, *values in rows:
+        found.setdefault(task, []).append(AttemptObject(*values))
+    return found
 
 
 async def find_attempt_object(

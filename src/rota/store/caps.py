@@ -9,7 +9,7 @@ from rota.model.event import Kind
 from rota.model.queue import OrderKey
 from rota.model.task import State
 from rota.store.database import AnyConnection
-from rota.store.edits import record_edit
+from rota.store.edits import record_edits
 from rota.store.statements import sql
 
 
@@ -64,7 +64,7 @@ async def change_cap(
         if cap_ms != row["cap_ms"]:
             changes = {"cap_seconds": (row["cap_ms"] / 1000, cap_ms / 1000)}
             attempt = row["attempt"] if row["state"] == State.RUNNING else 0
-            await record_edit(connection, task, tenant, Kind.EXTENDED, user=user, changes=changes, attempt=attempt)
+            await record_edits(connection, [(task, changes)], tenant, Kind.EXTENDED, user=user, attempt=attempt)
         row = await connection.fetchrow(sql("caps/change_cap"), task, cap_ms)
     assert row is not None
     order = (row["lane"], row["urgency"], to_us(row["start_by"]), row["cap_ms"], row["id"])

@@ -32,11 +32,11 @@ async def save_tier(connection: AnyConnection, tier: Tier) -> None:
 
 
 async def remove_tier(connection: AnyConnection, name: str) -> list[str]:
-    """Removes the tier unless plans name it. Returns these plans."""
+    """Removes the tier unless plans name it. Returns these plans; one that allows all tiers names none."""
     async with connection.transaction():
         # Plans are few; with all of them locked, none can begin to name the tier.
         rows = await connection.fetch(sql("catalogue/lock_plans"))
-        plans = [row["name"] for row in rows if name in row["tiers"]]
+        plans = [row["name"] for row in rows if name in (row["tiers"] or ())]
         if not plans:
             await connection.execute(sql("catalogue/remove_tier"), name)
     return plans

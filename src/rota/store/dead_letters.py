@@ -15,7 +15,6 @@ import msgspec
 from rota.store.database import AnyConnection
 from rota.store.graphs import members_of
 from rota.store.listing import Page
-from rota.store.reading import NEWEST
 from rota.store.statements import sql
 
 WALK = 2_000  # letters examined for a page
@@ -30,6 +29,7 @@ class DeadFilter:
     tag: tuple[str, str] | None = None
     schedule: int | None = None
     graph: int | None = None
+    user: str | None = None
     reason: str | None = None
     failure: str | None = None
     since: datetime | None = None
@@ -56,6 +56,7 @@ async def list_dead(
         wanted.failure,
         wanted.since,
         wanted.until,
+        wanted.user,
     )
     if len(rows) > limit:
         return Page(list(rows[:limit]), rows[limit - 1]["id"])
@@ -63,19 +64,8 @@ async def list_dead(
     return Page(list(rows), stop)
 
 
-async def find_dead(connection: AnyConnection, tenant: int, wanted: DeadFilter, *, at_most: int) -> list[int]:
-    """The ids of the newest matching letters, at most `at_most`, sorted."""
-    found: list[int] = []
-    before: int | None = NEWEST
-    while before is not None and len(found) < at_most:
-        page = await list_dead(connection, tenant, wanted, before=before, limit=at_most - len(found))
-        found += [row["id"] for row in page.rows]
-        before = page.next
-    return sorted(found)
-
-
-async def discard_dead(connection: AnyConnection, tasks: Sequence[int] | None, tenant: int) -> list[int]:
-    """Removes the named dead letters, or all."""
+async def discard_dead(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[int]:
+    """Removes the named dead letters."""
     rows = await connection.fetch(sql("dead_letters/discard_dead"), tenant, tasks)
     return sorted(row["task"] for row in rows)
 

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rota.store.database import connect
-from rota.store.migrations import read_version
+from rota.store.database import AnyConnection, connect
+from rota.store.migrations import version_of
 from rota.store.statements import sql
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    server_version: int
+    postgresql: int  # the major version
     schema: int
-    schema_current: bool
-    stuck: int
+    is_current: bool
+    stuck: list[int] | None  # None: not looked for, because the schema is another one
 
 
-async def examine(url: str) -> Examined:
-    version = await read_version(url)
+async def examine(connection: AnyConnection) -> Examined:
+    version = await version_of(connection)
+    server = int(await connection.fetchval(sql("doctor/server_version")))
+    stuck = None
+    if version.current:
+        stuck = [int(row["id"]) for row in await connection.fetch(sql("doctor/stuck_tasks"))]
+    return Examined(server // 10000, version.applied, version.current, stuck)
+
+
+async def examine_database(url: str) -> Examined:
     connection = await connect(url, {"application_name": "rota doctor"})
     try:
-        server = int(await connection.fetchval(sql("doctor/server_version")))
-        stuck = len(await connection.fetch(sql("doctor/stuck_tasks"))) if version.current else 0
+        return await examine(connection)
     finally:
         await connection.close()
-    return Examined(server, version.applied, version.current, stuck)

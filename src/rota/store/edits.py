@@ -6,7 +6,7 @@ is refused, and an edit after a start finds a running task.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ from rota.model.resources import Shape
 from rota.model.task import State
 from rota.model.tolerance import whole_ms
 from rota.store.database import AnyConnection
-from rota.store.pausing import MOST_TRIES, Resumed
+from rota.store.pausing import MOST_TRIES, Resumed, on_locked
 from rota.store.queue import ready_task
 from rota.store.shapes import read_shapes
 from rota.store.statements import sql
@@ -61,11 +61,13 @@ class Movable:
 
 
 async def known_task(connection: AnyConnection, task: int, tenant: int) -> Movable | None:
-    row = await connection.fetchrow(sql("edits/known_task"), task, tenant)
-    if row is None:
-        return None
-    shapes = await read_shapes(connection, [row["shape"]])
-    return Movable(shapes[row["shape"]], row["isolation"], row["unplaceable_waits"])
+    return (await known_tasks(connection, [task], tenant)).get(task)
+
+
+async def known_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> dict[int, Movable]:
+    rows = await connection.fetch(sql("edits/known_tasks"), tasks, tenant)
+    shapes = await read_shapes(connection, list({row["shape"] for row in rows}))
+    return {row["id"]: Movable(shapes[row["shape"]], row["isolation"], row["unplaceable_waits"]) for row in rows}
 
 
 async def edit_task(
@@ -87,61 +89,90 @@ async def _edit_task(
         locked = await connection.fetchval(sql("edits/lock_task"), task, tenant)
         if locked is None:
             return None
-        before = await connection.fetchrow(sql("edits/read_editable"), task)
-        assert before is not None
+        [before] = await connection.fetch(sql("edits/read_editable"), [task])
         if before["state"] == State.RUNNING:
             raise NotWaiting(State.RUNNING, cancelling=before["cancel_requested"])
         if before["version"] != version:
             raise VersionChanged(before["version"])
-        if edit.at_once:
-            edit = replace(edit, not_before=before["now"])  # by the clock that the statement goes by
-        tolerance_ms, start_by = _tolerance(before, edit)
-        promotes = before["promotes"] if edit.lane is None else edit.lane.promotes
-        given = (edit.tolerance_ms is not None or before["tolerance_given"]) and promotes
-        moved = edit.pool is not None and edit.pool[0] != before["pool"]
-        row = await connection.fetchrow(
-            sql("edits/edit_waiting"),
-            task,
-            edit.pool[0] if edit.pool is not None and moved else None,
-            None if edit.lane is None else edit.lane.number,
-            edit.priority,
-            edit.cap_ms,
-            edit.tolerance_ms,
-            given,
-            start_by,
-            tolerance_ms,
-            edit.not_before,
-        )
-        assert row is not None
-        if moved:
-            await connection.execute(sql("edits/move_edges"), task, row["pool"])
-        await record_edit(
-            connection,
-            task,
-            tenant,
-            Kind.EDITED,
-            user=user,
-            changes=_changes(before, edit),
-            tolerance=edit.tolerance_ms is not None,
-        )
-    now = Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"])
-    return Edited(now, row["version"], before["pool"])
+        [edited] = await _edit_locked(connection, [before], tenant, edit, user=user)
+    return edited
 
 
-async def record_edit(
+async def edit_tasks(
+    connection: AnyConnection, tasks: Sequence[int], tenant: int, edit: Edit, *, user: str
+) -> tuple[list[Edited], list[int]]:
+    """Edits those that wait, whatever their versions; returns them, and those that run. The ids are sorted."""
+
+    async def change() -> tuple[list[Edited], list[int]]:
+        rows = await connection.fetch(sql("edits/read_editable"), tasks)
+        waiting = [row for row in rows if row["state"] != State.RUNNING]
+        edited = await _edit_locked(connection, waiting, tenant, edit, user=user) if waiting else []
+        return edited, [row["id"] for row in rows if row["state"] == State.RUNNING]
+
+    return await on_locked(connection, tasks, tenant, change)
+
+
+async def _edit_locked(
+    connection: AnyConnection, before: Sequence[asyncpg.Record], tenant: int, edit: Edit, *, user: str
+) -> list[Edited]:
+    """Edits waiting tasks whose rows are locked; `before` is what was read of them since."""
+    if edit.at_once:
+        edit = replace(edit, not_before=before[0]["now"])  # by the clock that the statement goes by
+    tolerances = [_tolerance(row, edit) for row in before]
+    given = [
+        (edit.tolerance_ms is not None or row["tolerance_given"])
+        and (row["promotes"] if edit.lane is None else edit.lane.promotes)
+        for row in before
+    ]
+    rows = await connection.fetch(
+        sql("edits/edit_waiting"),
+        [row["id"] for row in before],
+        None if edit.pool is None else edit.pool[0],
+        None if edit.lane is None else edit.lane.number,
+        edit.priority,
+        edit.cap_ms,
+        edit.tolerance_ms,
+        given,
+        [start_by for _, start_by in tolerances],
+        [tolerance_ms for tolerance_ms, _ in tolerances],
+        edit.not_before,
+    )
+    pools = {row["id"]: row["pool"] for row in before}
+    moved = [row["id"] for row in rows if row["pool"] != pools[row["id"]]]
+    if moved and edit.pool is not None:
+        await connection.execute(sql("edits/move_edges"), moved, edit.pool[0])
+    await record_edits(
+        connection,
+        [(row["id"], _changes(row, edit)) for row in before],
+        tenant,
+        Kind.EDITED,
+        user=user,
+        tolerance=edit.tolerance_ms is not None,
+    )
+    return [
+        Edited(
+            Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"]),
+            row["version"],
+            pools[row["id"]],
+        )
+        for row in rows
+    ]
+
+
+async def record_edits(
     connection: AnyConnection,
-    task: int,
+    changes: Sequence[tuple[int, Mapping[str, tuple[object, object]]]],
     tenant: int,
     kind: Kind,
     *,
     user: str,
-    changes: Mapping[str, tuple[object, object]],
     tolerance: bool = False,
     attempt: int = 0,
 ) -> None:
-    """Records the changes for people, also after the queue row is gone. In the transaction of the edit."""
-    document = msgspec.json.encode(changes).decode()
-    await connection.execute(sql("edits/record_edit"), task, tenant, user, document, tolerance, kind, attempt)
+    """Records the changes of tasks for people, also after the queue row is gone. In the transaction of the edit."""
+    documents = [msgspec.json.encode(changed).decode() for _, changed in changes]
+    tasks = [task for task, _ in changes]
+    await connection.execute(sql("edits/record_edits"), tasks, tenant, user, documents, tolerance, kind, attempt)
 
 
 def _tolerance(before: asyncpg.Record, edit: Edit) -> tuple[int, datetime]:

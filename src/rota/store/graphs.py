@@ -12,14 +12,15 @@ from datetime import datetime
 
 import asyncpg
 
+from rota.model.request.task_request import MAX_BATCH
 from rota.model.task import State, Upstream
 from rota.store.cancel_and_rerun import final_states, live_states
 from rota.store.database import AnyConnection
 from rota.store.listing import Page, id_bounds
 from rota.store.statements import sql
 
-HEAD_COLUMNS = ("id", "tenant", "name", "user_name", "is_array", "schedule", "scheduled_for")
-MEMBER_COLUMNS = ("graph", "task", "tenant", "name", "place", "item")
+HEAD_COLUMNS = ("id", "tenant", "name", "user_name", "is_array", "schedule", "scheduled_for", "from_task")
+MEMBER_COLUMNS = ("graph", "task", "tenant", "name", "place", "item", "parent")
 
 WALK = 10_000  # graphs examined for a page
 
@@ -37,6 +38,10 @@ class GraphRow:
     rerun_of: int | None = None
     schedule: int | None = None  # the schedule that made it
     scheduled_for: datetime | None = None
+    from_task: bool = False  # it is one task, which may submit others
+    within: int | None = None  # the outermost graph to which it belongs
+    parent: int | None = None  # the running task that submits it
+    first_place: int = 0  # of its members, in the graph to which it belongs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,35 +72,109 @@ async def insert_graph(connection: AnyConnection, graph: GraphRow, most: int | N
     Locks the tenant's count until the transaction ends: one with graphs of several tenants goes by their numbers.
     """
     made = await connection.fetchval(
-        sql("graphs/insert_graph"), graph.id, graph.tenant, graph.name, graph.user, graph.is_array, graph.rerun_of, most
+        sql("graphs/insert_graph"),
+        graph.id,
+        graph.tenant,
+        graph.name,
+        graph.user,
+        graph.is_array,
+        graph.rerun_of,
+        most,
+        graph.within,
+        graph.from_task,
     )
     if made is not None:
-        await add_members(connection, graph.id, graph.tenant, graph.members)
+        await add_members(
+            connection, graph.id, graph.tenant, graph.members, parent=graph.parent, first_place=graph.first_place
+        )
     return made is not None
 
 
+async def count_graphs(connection: AnyConnection, tenant: int, number: int, most: int | None) -> bool:
+    """Counts so many new graphs; False: the tenant would have more than `most`. Locks as `insert_graph` does."""
+    return await connection.fetchval(sql("graphs/count_graphs"), tenant, number, most) is not None
+
+
 async def insert_graphs(connection: AnyConnection, graphs: Sequence[GraphRow]) -> None:
-    """Many graphs at once, made by schedules."""
-    heads = [(one.id, one.tenant, one.name, one.user, one.is_array, one.schedule, one.scheduled_for) for one in graphs]
+    """Many graphs at once that plans do not limit, or that are counted already."""
+    heads = [
+        (one.id, one.tenant, one.name, one.user, one.is_array, one.schedule, one.scheduled_for, one.from_task)
+        for one in graphs
+    ]
     members = [
-        (one.id, task, one.tenant, name, place, item) for one in graphs for task, name, place, item in one.members
+        (one.id, task, one.tenant, name, place, item, one.parent)
+        for one in graphs
+        for task, name, place, item in one.members
     ]
     await connection.copy_records_to_table("graphs", records=heads, columns=HEAD_COLUMNS)
     await connection.copy_records_to_table("graph_tasks", records=members, columns=MEMBER_COLUMNS)
 
 
 async def add_members(
-    connection: AnyConnection, graph: int, tenant: int, members: Sequence[tuple[int, str, int, int | None]]
+    connection: AnyConnection,
+    graph: int,
+    tenant: int,
+    members: Sequence[tuple[int, str, int, int | None]],
+    *,
+    parent: int | None = None,
+    first_place: int = 0,
 ) -> None:
-    records = [(graph, task, tenant, name, place, item) for task, name, place, item in members]
+    """`parent`: the running task that submits them."""
+    records = [(graph, task, tenant, name, first_place + place, item, parent) for task, name, place, item in members]
     await connection.copy_records_to_table("graph_tasks", records=records, columns=MEMBER_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Places in a graph for tasks that a running attempt submits."""
+
+    is_live: bool  # the attempt runs and is not to be stopped
+    first: int | None  # the first place; None: too many tasks would have joined
+
+
+async def take_places(
+    connection: AnyConnection, graph: int, tenant: int, number: int, *, most: int, task: int, attempt: int
+) -> Places:
+    """Locks the attempt and the graph until the transaction ends. `most`: how many tasks may join in all."""
+    row = await connection.fetchrow(sql("graphs/take_places"), graph, tenant, number, most, task, attempt)
+    assert row is not None
+    return Places(row["is_live"], None if row["joined"] is None else MAX_BATCH + row["joined"] - number)
+
+
+async def copy_memberships(connection: AnyConnection, olds: Sequence[int], news: Sequence[int]) -> None:
+    """Gives new runs the places of the old ones."""
+    await connection.execute(sql("graphs/copy_memberships"), olds, news)
 
 
 async def join_graph(
     connection: AnyConnection, parent: int, tenant: int, tasks: Sequence[int], names: Sequence[str]
-) -> None:
-    """Adds tasks that a running task submitted to its graph, if it is in one of the tenant's."""
-    await connection.execute(sql("graphs/join_graph"), parent, tenant, tasks, names)
+) -> set[int]:
+    """Adds tasks that a running task submitted to its graph, if it is in one of the tenant's. Returns those added."""
+    rows = await connection.fetch(sql("graphs/join_graph"), parent, tenant, tasks, names)
+    return {row["task"] for row in rows}
+
+
+async def begun_by(connection: AnyConnection, task: int, tenant: int) -> int | None:
+    """The graph that a task began because it may submit others."""
+    graph: int | None = await connection.fetchval(sql("graphs/begun_by"), task, tenant)
+    return graph
+
+
+async def begun_by_many(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> dict[int, int]:
+    """Task → the graph that it began because it may submit others."""
+    rows = await connection.fetch(sql("graphs/begun_by_many"), tasks, tenant)
+    return {row["task"]: row["graph"] for row in rows}
+
+
+async def members_among(connection: AnyConnection, graph: int, tenant: int, tasks: Sequence[int]) -> set[int]:
+    """Those of the tasks that are in the graph, or in one within it."""
+    rows = await connection.fetch(sql("graphs/members_among"), graph, tenant, tasks)
+    return {row["task"] for row in rows}
+
+
+async def is_within(connection: AnyConnection, graph: int, tenant: int, outermost: int) -> bool:
+    """Whether the graph is the other one, or within it."""
+    return await connection.fetchrow(sql("graphs/is_within"), graph, tenant, outermost) is not None
 
 
 async def read_graph(connection: AnyConnection, graph: int, tenant: int) -> asyncpg.Record | None:
@@ -197,6 +276,18 @@ async def members_of(connection: AnyConnection, graph: int, tenant: int) -> list
     """All present and former members by id."""
     rows = await connection.fetch(sql("graphs/members_of"), graph, tenant)
     return [row["task"] for row in rows]
+
+
+async def members_called(connection: AnyConnection, graph: int, name: str, tenant: int) -> list[int]:
+    """The members with this name in the graph, present and former; an array's name means all of its tasks."""
+    rows = await connection.fetch(sql("graphs/members_called"), graph, name, tenant)
+    return [row["task"] for row in rows]
+
+
+async def names_in_graphs(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> dict[int, str]:
+    """The names of those that are in a graph, without those of arrays."""
+    rows = await connection.fetch(sql("graphs/names_in_graphs"), tasks, tenant)
+    return {row["task"]: row["name"] for row in rows}
 
 
 async def live_members(connection: AnyConnection, graph: int, tenant: int) -> list[int]:

@@ -16,7 +16,7 @@ from importlib import resources
 import asyncpg
 
 from rota.model.task import TRANSITIONS, State
-from rota.store.database import Connection, connect
+from rota.store.database import AnyConnection, Connection, connect
 from rota.store.statements import sql
 
 LOCK = 7236000
@@ -68,7 +68,7 @@ def known_migrations() -> list[Migration]:
 async def read_version(url: str) -> SchemaVersion:
     connection = await connect(url, {})
     try:
-        return await _version(connection)
+        return await version_of(connection)
     finally:
         await connection.close()
 
@@ -85,7 +85,7 @@ async def upgrade(url: str, *, check_transitions: bool = False) -> SchemaVersion
         await connection.execute(sql("schema/lock_schema"), LOCK)
         await connection.execute("set lock_timeout = '2s'")
         await connection.execute(sql("schema/create_schema_migrations"))
-        version = await _version(connection)
+        version = await version_of(connection)
         if version.applied > version.known:
             raise SchemaTooNew(
                 f"the database has schema {version.applied}, this code knows {version.known}: upgrade rota here"
@@ -99,18 +99,18 @@ async def upgrade(url: str, *, check_transitions: bool = False) -> SchemaVersion
         await connection.execute(sql("schema/create_identity"), secrets.token_urlsafe(32))
         if check_transitions:
             await connection.execute(transition_trigger())
-        return await _version(connection)
+        return await version_of(connection)
     finally:
         await connection.close()
 
 
-async def _version(connection: Connection) -> SchemaVersion:
+async def version_of(connection: AnyConnection) -> SchemaVersion:
     known = known_migrations()
     needed = max(migration.number for migration in known if migration.phase == "pre")
     return SchemaVersion(max(await _applied(connection), default=0), known[-1].number, needed)
 
 
-async def _applied(connection: Connection) -> set[int]:
+async def _applied(connection: AnyConnection) -> set[int]:
     try:
         return {row["number"] for row in await connection.fetch(sql("schema/applied_migrations"))}
     except asyncpg.UndefinedTableError:

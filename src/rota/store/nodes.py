@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -41,8 +41,9 @@ async def register_node(
     return row["id"], row["state"] == "draining"
 
 
-async def touch_nodes(connection: AnyConnection, nodes: Sequence[int]) -> None:
-    await connection.execute(sql("nodes/touch_nodes"), nodes)
+async def touch_nodes(connection: AnyConnection, seconds_ago: Mapping[int, float]) -> None:
+    """Records how long ago each connected node was last heard."""
+    await connection.execute(sql("nodes/touch_nodes"), list(seconds_ago), list(seconds_ago.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +168,13 @@ class ServerRow:
     url: str
     version: str
     seen_at: datetime
+    state: str
     leads: list[str]
 
 
-async def read_servers(connection: AnyConnection, *, seen_within_seconds: float) -> list[ServerRow]:
-    rows = await connection.fetch(sql("nodes/read_servers"), seen_within_seconds)
+async def read_servers(
+    connection: AnyConnection, *, silent_seconds: float, seen_within_seconds: float
+) -> list[ServerRow]:
+    """The server nodes with their states: left in order, silent after `silent_seconds`, or lost after a minute."""
+    rows = await connection.fetch(sql("nodes/read_servers"), silent_seconds, seen_within_seconds)
     return [ServerRow(*row) for row in rows]

@@ -53,7 +53,12 @@ async def pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: i
             [(row["id"], row["pool"], row["attempt"]) for row in stopping],
         )
 
-    return await _on_locked(connection, tasks, tenant, pause)
+    return await on_locked(connection, tasks, tenant, pause)
+
+
+def held_reason(user: str, reason: str) -> str:
+    """The sentence that a held task shows."""
+    return f"held by {user}" + (f": {reason}" if reason else "")
 
 
 async def hold_tasks(
@@ -66,7 +71,7 @@ async def hold_tasks(
         await connection.execute(sql("pausing/set_held_reason"), tasks, tenant, reason, user)
         return [(row["id"], row["pool"]) for row in held]
 
-    return await _on_locked(connection, tasks, tenant, hold)
+    return await on_locked(connection, tasks, tenant, hold)
 
 
 async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int, *, user: str) -> list[Resumed]:
@@ -77,10 +82,10 @@ async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: 
         rows = await connection.fetch(sql("pausing/resume_paused"), tasks, tenant, user)
         return [Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"]) for row in rows]
 
-    return await _on_locked(connection, tasks, tenant, resume)
+    return await on_locked(connection, tasks, tenant, resume)
 
 
-async def _on_locked(
+async def on_locked(
     connection: AnyConnection, tasks: Sequence[int], tenant: int, work: Callable[[], Awaitable[Done]]
 ) -> Done:
     """Runs `work` in a transaction, and again after a deadlock with a settlement.

@@ -5,7 +5,7 @@ Every function takes the connection; the leader owns two fenced ones. Rows becom
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -105,25 +105,31 @@ def _started(row: asyncpg.Record) -> Started:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The next rows of one tenant, past a cursor."""
+    """The next rows of one tenant, past a cursor that begins with a rank."""
 
     tenant: int
     cursor: OrderKey
     amount: int
 
 
-async def load_ready(connection: AnyConnection, pool: int, wanted: Sequence[Wanted]) -> list[ReadyTask]:
-    lanes, urgencies, start_bys, caps, ids = columns([each.cursor for each in wanted], *range(5))
+async def load_ready(
+    connection: AnyConnection, pool: int, wanted: Sequence[Wanted], ranks: Mapping[int, int]
+) -> list[ReadyTask]:
+    """`ranks`: of every lane; a cursor begins with one of them."""
+    cursor_ranks, urgencies, start_bys, caps, ids = columns([each.cursor for each in wanted], *range(5))
     rows = await connection.fetch(
         sql("queue/load_ready"),
         pool,
         *columns(wanted, "tenant"),
-        lanes,
+        cursor_ranks,
         urgencies,
         list(map(from_us, start_bys)),
         caps,
         ids,
         *columns(wanted, "amount"),
+        sorted(set(ranks.values())),
+        list(ranks),
+        list(ranks.values()),
     )
     return [ready_task(row) for row in rows]
 

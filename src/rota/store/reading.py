@@ -16,14 +16,42 @@ from rota.store.dependents import MOST_SHOWN
 from rota.store.statements import sql
 
 NEWEST = 2**63 - 1
+LISTED_DAYS = 1  # how long an absent node is listed
+FIRST_PORTION = 32  # rows: their size tells how many more fit
 
 
 async def read_task(connection: AnyConnection, task: int, tenant: int) -> asyncpg.Record | None:
-    return await connection.fetchrow(sql("reading/read_task"), task, tenant, MOST_SHOWN + 1)
+    rows = await read_tasks(connection, [task], tenant)
+    return rows[0] if rows else None
+
+
+async def read_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[asyncpg.Record]:
+    return list(await connection.fetch(sql("reading/read_tasks"), tasks, tenant, MOST_SHOWN + 1))
 
 
 async def read_outcomes(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[asyncpg.Record]:
     return list(await connection.fetch(sql("reading/read_outcomes"), tasks, tenant))
+
+
+async def read_ended(
+    connection: AnyConnection, tasks: Sequence[int], tenant: int, *, first: Sequence[int], most_bytes: int, most: int
+) -> tuple[list[asyncpg.Record], bool]:
+    """As `read_outcomes`, those of `first` before the others, and whether more have ended than were read.
+
+    Reads in portions and stops after `most` rows or `most_bytes` of results, so that an answer is bounded.
+    """
+    cursor = await connection.cursor(sql("reading/read_ended"), tasks, tenant, first)
+    found: list[asyncpg.Record] = []
+    read_bytes, portion = 0, FIRST_PORTION
+    while portion:
+        rows = await cursor.fetch(portion)
+        found += rows
+        read_bytes += sum(len(row["result"] or "") + len(row["failure"] or "") for row in rows)
+        if len(rows) < portion:
+            return found, False
+        average = max(read_bytes // len(found), 1)
+        portion = min(max(0, most_bytes - read_bytes) // average, most - len(found))
+    return found, await cursor.fetchrow() is not None
 
 
 async def known_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> set[int]:
@@ -56,17 +84,34 @@ async def read_numbers(connection: AnyConnection, tenant: int) -> asyncpg.Record
     return row
 
 
-async def read_nodes(connection: AnyConnection, *, seen_within_days: int | None = None) -> list[asyncpg.Record]:
-    """The nodes with their states: left after a goodbye, lost after a minute of silence.
+async def read_nodes(
+    connection: AnyConnection, *, silent_seconds: float, seen_within_days: int | None = None
+) -> list[asyncpg.Record]:
+    """The nodes with their states: left after a goodbye, silent after `silent_seconds`, lost after a minute.
 
     A drain takes precedence over the state that the node reports, because an operator decided it.
     """
-    return list(await connection.fetch(sql("reading/read_nodes"), seen_within_days))
+    return list(await connection.fetch(sql("reading/read_nodes"), silent_seconds, seen_within_days))
 
 
-async def table_sizes(connection: AnyConnection) -> dict[str, int]:
-    rows = await connection.fetch(sql("reading/table_sizes"))
-    return {row["relname"]: row["rows"] for row in rows}
+async def node_states(connection: AnyConnection, nodes: Sequence[int], *, silent_seconds: float) -> dict[int, str]:
+    """The states of these nodes, as in `read_nodes`."""
+    rows = await connection.fetch(sql("reading/node_states"), silent_seconds, nodes)
+    return {row["id"]: row["state"] for row in rows}
+
+
+async def count_nodes(
+    connection: AnyConnection, *, silent_seconds: float, seen_within_days: int
+) -> dict[tuple[str, str], int]:
+    """How many nodes there are, by pool and state."""
+    rows = await connection.fetch(sql("reading/count_nodes"), silent_seconds, seen_within_days)
+    return {(row["pool"], row["state"]): row["nodes"] for row in rows}
+
+
+async def row_counts(connection: AnyConnection) -> dict[str, int]:
+    """The exact numbers of rows that are kept without a count of the table: `queue` and `dead_letters`."""
+    rows = await connection.fetch(sql("reading/row_counts"))
+    return {row["counted"]: row["rows"] for row in rows}
 
 
 async def database_now(connection: AnyConnection) -> datetime:

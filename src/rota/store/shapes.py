@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncpg
 import msgspec
 
 from rota.model.resources import Resources, Shape
@@ -37,20 +38,22 @@ async def number_of(connection: AnyConnection, shape: Shape) -> int:
 
 async def read_shapes(connection: AnyConnection, numbers: list[int]) -> dict[int, Shape]:
     rows = await connection.fetch(_READ, numbers)
-    return {
-        row["id"]: Shape(
-            Resources(
-                cpu_milli=row["cpu_milli"],
-                memory_bytes=row["memory_bytes"],
-                disk_bytes=row["disk_bytes"],
-                gpus=row["gpus"],
-                ports=row["ports"],
-                custom=msgspec.json.decode(row["custom"]),
-                iops=row["iops"],
-                gpu_milli=row["gpu_milli"],
-                bandwidth_kbit=row["bandwidth_kbit"],
-            ),
-            msgspec.json.decode(row["require"]),
-        )
-        for row in rows
-    }
+    return {row["id"]: shape_of(row) for row in rows}
+
+
+def shape_of(row: asyncpg.Record) -> Shape:
+    """From a row with the columns of a shape, without its number."""
+    return Shape(
+        Resources(
+            cpu_milli=row["cpu_milli"],
+            memory_bytes=row["memory_bytes"],
+            disk_bytes=row["disk_bytes"],
+            gpus=row["gpus"],
+            ports=row["ports"],
+            custom=msgspec.json.decode(row["custom"]),
+            iops=row["iops"],
+            gpu_milli=row["gpu_milli"],
+            bandwidth_kbit=row["bandwidth_kbit"],
+        ),
+        msgspec.json.decode(row["require"]),
+    )

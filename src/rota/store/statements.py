@@ -17,6 +17,7 @@ from typing import Any
 
 from rota.model import event
 from rota.model.attempt import Outcome
+from rota.model.request.operation import OperationState
 from rota.model.schedule.schedule import Trigger
 from rota.model.task import Lane, Scheduling, State, Upstream
 from rota.model.tolerance import ToleranceSource
@@ -27,6 +28,7 @@ _ENUMS: dict[str, type[enum.IntEnum]] = {
     "DeliveryState": DeliveryState,
     "Event": event.Kind,
     "Lane": Lane,
+    "OperationState": OperationState,
     "Outcome": Outcome,
     "Scheduling": Scheduling,
     "ToleranceSource": ToleranceSource,

@@ -14,6 +14,7 @@ from functools import cached_property
 import msgspec
 
 from rota.model.clock import to_us
+from rota.model.errors import Fault
 from rota.model.queue import ReadyTask, urgent_before_ms
 from rota.model.resources import Shape
 from rota.model.schedule.schedule import ScheduledFor
@@ -86,6 +87,7 @@ class Template:
     upstream: Upstream
     tags: str | None
     secrets: tuple[str, ...]
+    may_submit: bool  # while it runs, other tasks
     artifacts: tuple[bytes, ...]  # digests
     spec_head: str  # the spec as JSON, open at its end for the arguments
 
@@ -106,6 +108,7 @@ class Draft(msgspec.Struct):
     pointer: str
     id: int = 0
     rules: list[Upstream] = []
+    passed: Fault | None = None  # its start time has passed: refused, unless its key was used before
 
 
 class _Tail:

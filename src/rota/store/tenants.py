@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Literal
 
 import asyncpg
 
+from rota.model.resources import CpuLimit
 from rota.model.tenant import Plan, Role
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
@@ -19,7 +21,10 @@ _LOCKS: dict[Numbered, int] = {"schedules": 7236011, "webhooks": 7236012, "token
 
 def plan_of(row: asyncpg.Record) -> Plan:
     values = {field.name: row[field.name] for field in fields(Plan)}
-    return Plan(**values | {"tiers": tuple(row["tiers"])})
+    tiers, cpu_limit = row["tiers"], row["cpu_limit"]
+    values["tiers"] = None if tiers is None else tuple(tiers)
+    values["cpu_limit"] = None if cpu_limit is None else CpuLimit(cpu_limit)
+    return Plan(**values)
 
 
 async def read_plans(connection: AnyConnection) -> list[Plan]:
@@ -37,7 +42,7 @@ async def save_plan(connection: AnyConnection, plan: Plan) -> None:
         plan.running_cpu_milli,
         plan.running_memory_bytes,
         plan.longest_cap_seconds,
-        list(plan.tiers),
+        None if plan.tiers is None else list(plan.tiers),
         plan.weight,
         plan.running_tasks,
         plan.urgent_percent,
@@ -50,6 +55,7 @@ async def save_plan(connection: AnyConnection, plan: Plan) -> None:
         plan.secrets,
         plan.graphs,
         plan.log_limit_bytes,
+        plan.cpu_limit,
     )
 
 
@@ -145,10 +151,54 @@ async def has_tokens(connection: AnyConnection) -> bool:
     return bool(await connection.fetchval(sql("tenants/has_tokens")))
 
 
+async def ended_tokens(connection: AnyConnection, tokens: Sequence[int]) -> list[int]:
+    """Those of the tokens that are revoked, expired or gone."""
+    return [row["id"] for row in await connection.fetch(sql("tenants/ended_tokens"), tokens)]
+
+
+async def ended_attempts(connection: AnyConnection, attempts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those of the attempts, each a task and a number, that do not run or are being stopped."""
+    rows = await connection.fetch(
+        sql("tenants/ended_attempts"), [task for task, _ in attempts], [number for _, number in attempts]
+    )
+    return [(row["task"], row["attempt"]) for row in rows]
+
+
 async def find_token(connection: AnyConnection, public_id: str) -> tuple[TokenRow, bytes, Plan, bool] | None:
     """A token that is neither revoked nor expired, its hash, the tenant's plan, and whether the tenant is trusted."""
     row = await connection.fetchrow(sql("tenants/find_token"), public_id)
     return None if row is None else (_token(row), row["secret_hash"], plan_of(row), row["trusted"])
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """The owner of a running attempt whose task may submit."""
+
+    tenant_id: int
+    tenant: str
+    user: str
+    plan: Plan
+    trusted: bool
+    graph: int  # the outermost one that the task is in
+    spec_head: str  # the beginning of its spec, which names its secrets
+    is_isolated: bool
+
+
+async def find_attempt(connection: AnyConnection, task: int, attempt: int) -> AttemptRow | None:
+    """None: it does not run, or is to be stopped."""
+    row = await connection.fetchrow(sql("tenants/find_attempt"), task, attempt)
+    if row is None:
+        return None
+    return AttemptRow(
+        tenant_id=row["tenant_id"],
+        tenant=row["tenant"],
+        user=row["user_name"],
+        plan=plan_of(row),
+        trusted=row["trusted"],
+        graph=row["graph"],
+        spec_head=row["spec_head"],
+        is_isolated=row["isolation"] is not None,
+    )
 
 
 async def revoke_token(connection: AnyConnection, number: int) -> bool:

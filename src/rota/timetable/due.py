@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from rota.model.clock import to_us
-from rota.model.schedule.schedule import Missed, Schedule, a_moment
+from rota.model.clock import JUST_NOW, to_us
+from rota.model.schedule.schedule import Missed, RuleKind, Schedule, a_moment, a_moment_before
 from rota.timetable.occurrences import instants, latest, next_after, previous
 
 MISSED = timedelta(seconds=60)
@@ -88,9 +88,13 @@ def _with_starts(schedule: Schedule, found: list[datetime]) -> Iterator[tuple[da
         before = at
 
 
-def first_cursor(schedule: Schedule, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """(next_at, previous_at) of a schedule that begins, resumes or has a new rule at `now`."""
-    following = next_after(schedule.rule, now)
+def first_cursor(schedule: Schedule, now: datetime, *, new: bool = False) -> tuple[datetime | None, datetime | None]:
+    """(next_at, previous_at) of a schedule that begins, resumes or changes at `now`.
+
+    `new`: its rule is new. A single time that passed a moment ago then counts as now, as for a task.
+    """
+    since = a_moment_before(now - JUST_NOW) if new and schedule.rule.kind is RuleKind.AT else now
+    following = next_after(schedule.rule, since)
     if following is None or (schedule.ends_at is not None and following > schedule.ends_at):
         return None, None
     return following, previous(schedule.rule, following)

@@ -1,9 +1,10 @@
 """The UTC instants of a rule: strictly increasing, found in bounded steps. Pure.
 
-Clock changes are handled as in Debian's cron. Rules *at times of day* (daily, weekly, monthly, annually, cron
+Clock changes are handled as in Debian's cron. Rules *at times of day* (once, daily, weekly, monthly, annually, cron
 without a leading `*` in minute and hour) run once: on the first pass of a repeated hour, and at the first instant after
-a gap that skips their time. Rules that *go round the clock* (hourly, and cron with `*`) run whenever the clock shows
-their time: on both passes, and not in a gap. `every` counts elapsed time and ignores clocks.
+a gap that skips their time (`model/schedule/local_times.py`). Rules that *go round the clock* (hourly, and cron with
+`*`) run whenever the clock shows their time: on both passes, and not in a gap. `every` counts elapsed time and ignores
+clocks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from itertools import islice
 from cronsim import CronSim
 
 from rota.model.clock import from_us, to_us
+from rota.model.schedule.local_times import change_between, first_shown, offset_at
 from rota.model.schedule.rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
 from rota.model.schedule.schedule import Rule, RuleKind
 
@@ -129,60 +131,24 @@ def _at_times_of_day(times: Iterator[datetime], zone: tzinfo, after: datetime) -
     for local in islice(times, MOST_STEPS):
         if local >= LATEST.replace(tzinfo=None) - _DAY:
             return None
-        at = _first_pass(local, zone)
+        at = first_shown(local, zone)
         if at > after:
             return at
     return None
-
-
-def _first_pass(local: datetime, zone: tzinfo) -> datetime:
-    """When clocks first show `local` or jump past it."""
-    at = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    if at.astimezone(zone).replace(tzinfo=None) == local:
-        return at
-    jump = _transition(local.replace(tzinfo=zone, fold=1).astimezone(UTC), at, zone)
-    return at if jump is None else jump
 
 
 def _round_the_clock(expression: str, zone: tzinfo, after: datetime) -> datetime | None:
     """Walks from one clock change to the next: in between, local time is UTC plus an offset."""
     start, reach = after, timedelta(0)
     for _ in range(MOST_STEPS):
-        offset = _offset(start, zone)
+        offset = offset_at(start, zone)
         local = (start + offset).replace(tzinfo=None) - reach
         found = next(CronSim(expression, local), None)
         if found is None or found >= LATEST.replace(tzinfo=None) - _DAY:
             return None
         at = found.replace(tzinfo=UTC) - offset
-        change = _transition(start, at, zone)
+        change = change_between(start, at, zone)
         if change is None:
             return at
         start, reach = change, _SECOND  # the time right after the change counts too
     return None
-
-
-def _transition(start: datetime, end: datetime, zone: tzinfo) -> datetime | None:
-    """The first instant from `start` to `end` whose offset differs from that of `start`."""
-    offset = _offset(start, zone)
-    low = start
-    while low < end:
-        high = min(low + _DAY, end)
-        if _offset(high, zone) != offset:
-            break
-        low = high
-    else:
-        return None
-    low_second, high_second = int(low.timestamp()), -(-to_us(high) // 1_000_000)
-    while high_second - low_second > 1:  # offsets change at whole seconds
-        middle = (low_second + high_second) // 2
-        if _offset(datetime.fromtimestamp(middle, UTC), zone) == offset:
-            low_second = middle
-        else:
-            high_second = middle
-    return datetime.fromtimestamp(high_second, UTC)
-
-
-def _offset(at: datetime, zone: tzinfo) -> timedelta:
-    offset = at.astimezone(zone).utcoffset()
-    assert offset is not None, "every zone has an offset"
-    return offset

@@ -13,7 +13,8 @@ from itertools import islice
 from msgspec import UNSET
 
 from rota.admit.artifacts import hold_artifacts
-from rota.model.errors import FaultList, Problem, conflict, invalid
+from rota.model.clock import JUST_NOW, TIME_PASSED, has_passed, passed_detail, shown_instant
+from rota.model.errors import Fault, FaultList, Problem, conflict, invalid
 from rota.model.schedule.checks import applied, given_instant
 from rota.model.schedule.request import ScheduleRequest
 from rota.model.schedule.schedule import RuleKind, Schedule, Trigger, a_moment
@@ -32,14 +33,14 @@ def check_version(one: Schedule, version: int | None) -> None:
         raise Problem(
             "version-required",
             status=428,
-            title="Say which version you read",
+            title="The version is missing",
             detail=f"schedule {one.name} is edited with the version that was read: If-Match, or version in the body",
         )
     if version != one.version:
         raise Problem(
             "version-changed",
             status=412,
-            title="Somebody was faster",
+            title="It has changed since",
             detail=f"schedule {one.name} has version {one.version} by now, not {version}; read it again",
             extra={"version": one.version},
         )
@@ -47,19 +48,51 @@ def check_version(one: Schedule, version: int | None) -> None:
 
 def begin(one: Schedule, now: datetime) -> Schedule:
     """A new schedule with its first cursor. Refused if it would never run."""
-    following, before = first_cursor(one, now)
-    if following is not None:
-        return replace(one, next_at=following, previous_at=before)
-    faults = FaultList()
-    rule, coming = one.rule, next_after(one.rule, now)
+    fault = never_fires(one, now)
+    if fault is not None:
+        raise invalid([fault])
+    following, before = first_cursor(one, now, new=True)
+    return replace(one, next_at=following, previous_at=before)
+
+
+def never_fires(one: Schedule, now: datetime) -> Fault | None:
+    """The fault of a new rule without an instant to come."""
+    if first_cursor(one, now, new=True)[0] is not None:
+        return None
+    rule, coming = one.rule, first_cursor(replace(one, ends_at=None), now, new=True)[0]
     if coming is not None:
-        detail = f"its first run would be at {_shown(coming)}, and it ends before that"
-        faults.add("ends_at", "never-fires", detail)
-    else:
-        passed = rule.kind is RuleKind.AT
-        why = f"has passed: it is {_shown(now)} now" if passed else "has no instant to come"
-        faults.add(rule.kind.value, "never-fires", f"{rule.text[:60]!r} {why}")
-    raise invalid(faults.faults)
+        detail = f"its first run would be at {shown_instant(coming)}, and it ends before that"
+        return Fault("/ends_at", "never-fires", detail)
+    if rule.kind is RuleKind.AT:
+        return Fault("/at", TIME_PASSED, passed_detail(rule.text, now))
+    return Fault(f"/{rule.kind.value}", "never-fires", f"{rule.text[:60]!r} has no instant to come")
+
+
+def changed_by(one: Schedule, request: ScheduleRequest, now: datetime, faults: FaultList) -> Schedule:
+    """The schedule after an edit, with its next run. It must not be stored if `faults` has any afterwards."""
+    changed = with_cursor(one, applied(request, one, now=now, new=False, faults=faults), now)
+    if changed.rule != one.rule and next_after(changed.rule, now - JUST_NOW) is None:
+        fault = never_fires(replace(changed, ends_at=None), now)
+        faults.faults.extend([fault] if fault is not None else [])
+    if request.next_at is not UNSET:
+        moved = given_instant("next_at", request.next_at, one.rule.zone, faults)
+        if moved is not None and has_passed(moved, now):
+            faults.add("next_at", TIME_PASSED, passed_detail(request.next_at, now))
+        if one.next_at is None or one.paused:
+            faults.add("next_at", "inconsistent-times", "there is no next run to move: it has ended, or is paused")
+    return changed
+
+
+def with_cursor(one: Schedule, changed: Schedule, now: datetime) -> Schedule:
+    """`changed` with the next run that its new rule, end or resumption gives it. A moved next run stays otherwise."""
+    if _retimed(one, changed):
+        over = changed.max_runs is not None and changed.runs >= changed.max_runs
+        following, before = (None, None) if over else first_cursor(changed, now, new=changed.rule != one.rule)
+        return replace(changed, next_at=following, previous_at=before, moved_from=None)
+    if one.paused and not changed.paused and _is_due(one, now):
+        following, before = first_cursor(changed, now)
+        return replace(changed, next_at=following, previous_at=before, moved_from=None)
+    return changed
 
 
 async def edit(
@@ -71,30 +104,38 @@ async def edit(
 ) -> Schedule:
     """Writes the change; raises all faults at once. `artifacts`: those that new tasks name; None: unchanged."""
     faults = FaultList()
-    changed = applied(request, one, now=now, new=False, faults=faults)
-    if artifacts is not None:
-        changed = replace(changed, artifacts=artifacts)
-        if artifacts:
-            await hold_artifacts(connection, one.tenant, artifacts)
-    moved = None
-    if request.next_at is not UNSET:
-        moved = given_instant("next_at", request.next_at, one.rule.zone, faults)
-        if moved is not None and moved <= now:
-            faults.add("next_at", "invalid-time", f"{request.next_at[:60]!r} has passed")
-        if one.next_at is None or one.paused:
-            faults.add("next_at", "inconsistent-times", "there is no next run to move: it has ended, or is paused")
+    changed = changed_by(one, request, now, faults)
     if faults.faults:
         raise invalid(faults.faults)
-    if (changed.rule, changed.ends_at, changed.max_runs) != (one.rule, one.ends_at, one.max_runs):
+    if artifacts is not None:
+        changed = replace(changed, artifacts=artifacts)
+    if request.next_at is not UNSET and changed.next_at is not None:
+        moved = given_instant("next_at", request.next_at, one.rule.zone, faults)
+        assert moved is not None, "it was checked"
+        return await apply(connection, one, await _moved(connection, changed, moved), now)
+    return await apply(connection, one, changed, now)
+
+
+async def apply(connection: AnyConnection, one: Schedule, changed: Schedule, now: datetime) -> Schedule:
+    """Writes a change of `one`, whose row the caller has locked.
+
+    Each due instant that it takes away becomes a skip.
+    """
+    if changed.artifacts != one.artifacts and changed.artifacts:
+        await hold_artifacts(connection, one.tenant, changed.artifacts)
+    if _is_due(one, now) and _retimed(one, changed):
         await _retire(connection, one, now, "edited before it was started")
-        over = changed.max_runs is not None and changed.runs >= changed.max_runs
-        following, before = (None, None) if over else first_cursor(changed, now)
-        changed = replace(changed, next_at=following, previous_at=before, moved_from=None)
-    elif one.paused and not changed.paused:
-        changed = await _resumed(connection, changed, now)
-    if moved is not None and changed.next_at is not None:
-        changed = await _moved(connection, changed, moved)
+    elif _is_due(one, now) and one.paused and not changed.paused:
+        await _retire(connection, one, now, "paused")
     return await schedules.save_schedule(connection, changed)
+
+
+def _retimed(one: Schedule, changed: Schedule) -> bool:
+    return (changed.rule, changed.ends_at, changed.max_runs) != (one.rule, one.ends_at, one.max_runs)
+
+
+def _is_due(one: Schedule, now: datetime) -> bool:
+    return one.next_at is not None and one.next_at <= now
 
 
 async def pause(connection: AnyConnection, one: Schedule) -> Schedule:
@@ -104,7 +145,7 @@ async def pause(connection: AnyConnection, one: Schedule) -> Schedule:
 async def resume(connection: AnyConnection, one: Schedule, now: datetime) -> Schedule:
     if not one.paused:
         return one
-    return await schedules.save_schedule(connection, await _resumed(connection, replace(one, paused=False), now))
+    return await apply(connection, one, with_cursor(one, replace(one, paused=False), now), now)
 
 
 async def skip_next(connection: AnyConnection, one: Schedule, user: str) -> Schedule:
@@ -144,7 +185,11 @@ async def backfill(
         before = at
     if len(wanted) > MOST_BACKFILLED:
         faults = FaultList()
-        faults.add("to", "out-of-range", f"more than {MOST_BACKFILLED} instants lie there; backfill in parts")
+        faults.add(
+            "to",
+            "out-of-range",
+            f"more than {MOST_BACKFILLED} instants lie in that range; backfill it in several parts",
+        )
         raise invalid(faults.faults)
     made = await runs.make(connection, wanted)
     await _count(connection, one, made)
@@ -158,20 +203,12 @@ async def _count(connection: AnyConnection, one: Schedule, made: Made) -> None:
         await schedules.count_manual_run(connection, own)
 
 
-async def _resumed(connection: AnyConnection, one: Schedule, now: datetime) -> Schedule:
-    if one.next_at is None or one.next_at > now:
-        return one
-    await _retire(connection, one, now, "paused")
-    following, before = first_cursor(one, now)
-    return replace(one, next_at=following, previous_at=before, moved_from=None)
-
-
 async def _moved(connection: AnyConnection, one: Schedule, to: datetime) -> Schedule:
     assert one.next_at is not None, "what is moved is there"
     if to == one.next_at:
         return one
     until = to if to > one.next_at else None
-    await _skip(connection, one, one.next_at, until, f"moved to {_shown(to)}")
+    await _skip(connection, one, one.next_at, until, f"moved to {shown_instant(to)}")
     origin = one.moved_from or one.next_at
     return replace(one, next_at=to, moved_from=max(origin, one.next_at), previous_at=previous(one.rule, to))
 
@@ -185,10 +222,6 @@ async def _retire(connection: AnyConnection, one: Schedule, now: datetime, reaso
 async def _skip(connection: AnyConnection, one: Schedule, first: datetime, until: datetime | None, reason: str) -> None:
     skip = Occurrence(one.id, first, one.tenant, Trigger.MANUAL, None, reason, until)
     await schedules.insert_skips(connection, [skip])
-
-
-def _shown(at: datetime) -> str:
-    return at.replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
 RESOLUTION = a_moment(datetime.min) - datetime.min

@@ -1,7 +1,8 @@
 """The tasks that a run of a schedule submits, with arrays and graphs expanded. Pure.
 
-A schedule of `tasks` or of an array starts a graph each time, any other schedule one task. The schedule's own settings
-(lane, concurrency) are added here, so that checking and running a schedule use the same tasks.
+A schedule of `tasks`, of an array or of a task that may submit starts a graph each time, any other schedule one task.
+The schedule's own settings (lane, concurrency) are added here, so that checking and running a schedule use the same
+tasks.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Work:
     tasks: Sequence[TaskRequest]
     graph: str | None = None
     arrays: Expanded | None = None
+    from_task: bool = False  # its graph is that of one task, which may submit others
 
 
 _decode = msgspec.json.Decoder(ScheduledWork).decode
@@ -50,7 +52,8 @@ def work_of(schedule: Schedule, facts: Facts) -> Work:
     """The tasks a run submits now, in the periodic lane unless a task or its category names another. Raises Problem."""
     plain = _decode(schedule.request)
     if plain.graph is None and len(plain.tasks) == 1 and plain.tasks[0].array is None and not plain.tasks[0].items:
-        return Work([_with_settings(plain.tasks[0], schedule, facts)])
+        task = plain.tasks[0]
+        return Work([_with_settings(task, schedule, facts)], "" if task.may_submit else None, from_task=task.may_submit)
     work = _whole(schedule.request, schedule.name)
     return Work([_with_settings(task, schedule, facts) for task in work.tasks], work.graph, work.arrays)
 

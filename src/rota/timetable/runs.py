@@ -20,7 +20,7 @@ from rota.admit.admission import Admission
 from rota.admit.drafts import draft_batch
 from rota.admit.facts_cache import FactsCache
 from rota.admit.judge.facts import Facts
-from rota.admit.judge.graphs import graph_row, limit_arrays
+from rota.admit.judge.graphs import graph_of_task, graph_row, limit_arrays
 from rota.admit.limits import take_fitting
 from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.clock import EPOCH
@@ -290,7 +290,10 @@ def _draft(
 
 def _graph(run: _Run, number: int) -> GraphRow:
     name = run.work.graph or run.drafts[0].template.name
-    row = graph_row(run.caller, name, number, run.work.tasks, run.drafts, run.work.arrays)
+    if run.work.from_task:
+        row = graph_of_task(run.caller, run.drafts[0], number)
+    else:
+        row = graph_row(run.caller, name, number, run.work.tasks, run.drafts, run.work.arrays)
     return replace(row, schedule=run.wanted.schedule.id, scheduled_for=run.wanted.instant)
 
 

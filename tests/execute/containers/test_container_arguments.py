@@ -41,11 +41,18 @@ def test_docker_which_holds_the_limits_itself() -> None:
         " --pull never --log-driver none --no-healthcheck --init --read-only --cap-drop all"
         " --security-opt no-new-privileges --user 2000000007:2000000007 --network none --hostname rota"
         " --ulimit core=0:0 --ulimit nofile=20000:20000 --ulimit nproc=30000:30000"
-        " --memory 1000b --memory-swap 1000b --cpus 1.500 --pids-limit 9"
+        " --memory 1000b --memory-swap 1000b --cpu-shares 1536 --cpus 1.500 --pids-limit 9"
         " --tmpfs /tmp:rw,nosuid,nodev,mode=1777,uid=2000000007,gid=2000000007,size=1024"
         " --mount type=bind,source=/data/work/7-1,target=/task"
         " --workdir /task --env-file /dev/fd/3 --entrypoint  localhost/bb:1"
     )
+
+
+def test_docker_holds_a_grant_of_cpu_by_its_weight_alone_if_the_task_may_burst() -> None:
+    container_spec = replace(BOX, engine=replace(ENGINE, program="/usr/bin/docker", kind="docker", runtime=""))
+    held = told(container_spec, Bounds(cpu_milli=250))
+    assert without(held, told(container_spec, Bounds(cpu_milli=250, cpu_burst=True))) == ["--cpus", "0.250"]
+    assert held[held.index("--cpu-shares") + 1] == "256"
 
 
 def without(words: list[str], others: list[str]) -> list[str]:

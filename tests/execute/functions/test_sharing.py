@@ -66,9 +66,28 @@ def test_a_grant_becomes_limits_and_the_sandboxes_own_processes_are_not_counted(
     terms = terms_of(run(isolation="sandbox", processes=10))
     limits = limits_of(grant, terms.processes, terms.process_key.isolation)
     assert (limits.memory_bytes, limits.pids, limits.cpu_milli, limits.iops, limits.disk_bytes) == (7, 12, 500, 3, 9)
+    assert not limits.cpu_burst
     trusted = terms_of(run(processes=10))
     assert limits_of(grant, trusted.processes, trusted.process_key.isolation).pids == 10
     assert limits_of(grant, PLAIN.processes, PLAIN.process_key.isolation).pids == 1024
+
+
+def test_calls_that_may_burst_and_calls_with_a_quota_are_not_queued_in_one_grant() -> None:
+    kinds = {
+        (isolation, limit): terms_of(run(isolation=isolation, **({"cpu_limit": limit} if limit else {})))
+        for isolation in ("none", "sandbox")
+        for limit in ("", "burst", "quota")
+    }
+    assert {kind: terms.cpu_burst for kind, terms in kinds.items()} == {
+        ("none", ""): True,
+        ("none", "burst"): True,
+        ("none", "quota"): False,
+        ("sandbox", ""): False,
+        ("sandbox", "burst"): True,
+        ("sandbox", "quota"): False,
+    }
+    assert len({terms.mark for terms in kinds.values()}) == 4
+    assert len({terms.process_key for terms in kinds.values()}) == 2, "they may still have the same process, one by one"
 
 
 # ---- replies -----------------------------------------------------------------------------------------------------
@@ -161,6 +180,11 @@ def test_limits_are_changed_lifted_and_refused_when_more_is_in_use(tmp_path: Pat
     assert told("memory.max", "pids.max") == ["", ""]
     assert relimit(leaf, before, Limits(pids=40))
     assert told("memory.max", "pids.max", "cpu.max", "cpu.weight") == ["max", "40", "max 100000", "100"]
+    held, free = Limits(cpu_milli=500), Limits(cpu_milli=250, cpu_burst=True)
+    assert relimit(leaf, held, free)
+    assert told("cpu.max", "cpu.weight") == ["max 100000", "25"]
+    assert relimit(leaf, free, held)
+    assert told("cpu.max", "cpu.weight") == ["50000 100000", "50"]
 
 
 # ---- visible folders, watched code ---------------------------------------------------------------------------------

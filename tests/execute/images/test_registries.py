@@ -64,5 +64,5 @@ def test_an_operator_lists_registries_or_none_or_takes_the_public_ones() -> None
 def test_a_wrong_registry_is_refused_with_what_would_be_right(entry: str) -> None:
     with pytest.raises(ValueError, match=r"is not a registry: NAME, NAME:PORT, \*\.DOMAIN, or none"):
         parse_registries((entry,), private=False)
-    with pytest.raises(ValueError, match="none stands alone"):
+    with pytest.raises(ValueError, match="it can't be given with registries"):
         parse_registries(("none", "ghcr.io"), private=False)

@@ -96,6 +96,18 @@ def test_the_settings_of_a_tree_per_controller() -> None:
     }
 
 
+def test_a_task_that_may_burst_has_the_same_weight_and_no_quota() -> None:
+    """Also after a quota: the file is written, not left as it is."""
+    burst = Limits(cpu_milli=250, cpu_burst=True)
+    assert cgroup_limits._v2_settings(burst) == {CPU: [("cpu.weight", "25", True), ("cpu.max", "max 100000", True)]}
+    assert cgroup_limits._v1_settings(burst) == {
+        CPU: [("cpu.shares", "256", True), ("cpu.cfs_period_us", "100000", True), ("cpu.cfs_quota_us", "-1", True)]
+    }
+    held = Limits(cpu_milli=250)
+    assert cgroup_limits._v2_settings(held)[CPU][0] == ("cpu.weight", "25", True)
+    assert cgroup_limits._v1_settings(held)[CPU][0] == ("cpu.shares", "256", True)
+
+
 @pytest.mark.parametrize("settings", [cgroup_limits._v1_settings, cgroup_limits._v2_settings])
 def test_a_limit_that_is_not_given_is_not_set(settings: object) -> None:
     assert callable(settings)

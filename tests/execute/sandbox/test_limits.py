@@ -45,12 +45,13 @@ def plain(task: int, text: str, **spec: object) -> wire.Run:
 
 
 @pytest.mark.parametrize("kind", [plain, confined])
-async def test_two_busy_processes_get_no_more_cpu_than_was_granted(
+async def test_two_busy_processes_with_a_quota_get_no_more_cpu_than_was_granted(
     agent: StartAgent, server: StubServer, kind: type
 ) -> None:
     async with agent(capacity=CAPACITY):
         assert "limit-cpu" in server.hellos[0].capabilities
-        await server.start(kind(1, BUSY.format(seconds=1.5)), grant=Resources(cpu_milli=500, memory_bytes=64 * MIB))
+        busy = kind(1, BUSY.format(seconds=1.5), cpu_limit="quota")
+        await server.start(busy, grant=Resources(cpu_milli=500, memory_bytes=64 * MIB))
         result = await server.result(1)
     assert result.outcome is Outcome.OK
     share = result.cpu_ms * 1000 / result.run_us

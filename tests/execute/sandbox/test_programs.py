@@ -103,3 +103,18 @@ def test_no_bytes_behind_the_magic_word_make_it_stumble(rest: bytes, size: int) 
         assert programs.runs(head, size, MACHINE) in (True, False)
         assert isinstance(programs.loader_of(head), str)
         assert not programs.is_for_shells(head)
+
+
+def test_a_text_file_on_the_node_is_run_by_its_first_line_else_by_the_program_of_its_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "fit.py"
+    path.write_text("print(1)\n")
+    for mode in (0o644, 0o755):  # the kernel would give an executable one to a shell
+        path.chmod(mode)
+        assert launch.file(str(path), None, ["x"]) == ["python3", str(path), "x"]
+    path.write_text("#!/usr/bin/env pypy3\n")
+    assert launch.file(str(path), None, []) == [str(path)]
+    path.chmod(0o644)
+    assert launch.file(str(path), None, []) == ["/usr/bin/env", "pypy3", str(path)]
+    odd = tmp_path / "job.nightly"
+    odd.write_text("echo 1\n")
+    assert launch.file(str(odd), None, []) == ["/bin/sh", str(odd)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Callable
@@ -171,8 +172,11 @@ async def test_the_awaited_client_uploads_first_too_and_a_preview_uploads_nothin
 ) -> None:
     (tmp_path / "it").write_bytes(b"from a file\n")
     async with AsyncClient(server=cluster.urls[0], token=cluster.tokens.admin) as client:
-        with pytest.raises(TypeError, match="upload is a local file"):
-            await client.preview(upload=tmp_path / "it")
+        preview = await client.preview(upload=tmp_path / "it")
+        assert preview.accepted
+        digest = preview.uploads[0].sha256
+        assert digest == hashlib.sha256(b"from a file\n").hexdigest()
+        assert [one for one in (await client.artifacts.list()).artifacts if one.sha256 == digest] == []
         same = {"command": ["cat", "it"], "files": {"it": tmp_path / "it"}}
         tasks = await client.submit_many([same, same])  # type: ignore[list-item]
         assert [(await task.wait(60)).state for task in tasks] == ["done", "done"]

@@ -14,7 +14,7 @@ from tests.harness.cluster import Cluster
 from tests.journeys.files.stalling import Relay
 
 from rota.client._sync.client import Client
-from rota.execute.files.find_outputs import BadOutput, Limits, Output, find, open_output
+from rota.execute.files.find_outputs import BadOutput, Found, Limits, Output, find, open_output
 from rota.model.answers.tasks import TaskDocument
 
 Ended = Callable[..., TaskDocument]
@@ -119,14 +119,14 @@ def test_patterns_match_as_a_shell_would(tmp_path: Path) -> None:
         (tmp_path / path).write_text(path)
 
     def names(*patterns: str) -> list[str]:
-        return [output.path for output in find(str(tmp_path), patterns, LIMITS)]
+        return [output.path for output in find(str(tmp_path), patterns, LIMITS).outputs]
 
     assert names("*.txt", "a.txt") == ["[1].txt", "a.txt"]
     assert names("**/a.txt") == ["a.txt", "d/a.txt", "d/e/a.txt"]
     assert names("d/**") == ["d/a.txt", "d/e/a.txt"]
     assert names("*/a.*", "?.bin", "d/.*", ".h/a.txt") == [".h/a.txt", "b.bin", "d/.x", "d/a.txt"]
     assert names("[[]1].txt", "*/*/*/*") == ["[1].txt"]
-    assert find(str(tmp_path / "gone"), ["*"], LIMITS) == []
+    assert find(str(tmp_path / "gone"), ["*"], LIMITS) == Found([], [])
 
 
 def test_links_are_never_followed_wherever_they_are_in_a_path(tmp_path: Path) -> None:
@@ -136,11 +136,13 @@ def test_links_are_never_followed_wherever_they_are_in_a_path(tmp_path: Path) ->
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path / "secret")
     assert _refusal(folder, "link/key") == "link: is a symbolic link or no folder; links are not followed"
-    assert _refusal(folder, "**") == "link: is a symbolic link; only plain files are taken"
-    assert find(str(folder), ["*/key", "**/key"], LIMITS) == []
+    assert _refusal(folder, "link") == "link: is a symbolic link; only plain files are taken"
+    skipped = ["link: is a symbolic link; only plain files are taken"]
+    assert find(str(folder), ["**"], LIMITS) == Found([], skipped)
+    assert find(str(folder), ["*/key", "**/key"], LIMITS) == Found([], [])
     (folder / "sub").mkdir()
     (folder / "sub/out").write_text("x")
-    [output] = find(str(folder), ["sub/out"], LIMITS)
+    [output] = find(str(folder), ["sub/out"], LIMITS).outputs
     (folder / "sub/out").unlink()
     (folder / "sub/out").symlink_to(tmp_path / "secret/key")
     with pytest.raises(BadOutput, match="sub/out"):
@@ -160,12 +162,44 @@ def test_sockets_devices_and_odd_names_are_refused(tmp_path: Path) -> None:
     assert "udcff" in _refusal(tmp_path, "*.txt")
 
 
+def test_what_is_no_plain_file_is_skipped_where_only_a_wildcard_matches_it(tmp_path: Path) -> None:
+    (tmp_path / "good").write_text("x")
+    (tmp_path / "twice").write_text("x")
+    os.link(tmp_path / "twice", tmp_path / "again")
+    (tmp_path / "link").symlink_to("good")
+    os.mkfifo(tmp_path / "pipe")
+    special = ["pipe: is a FIFO; only plain files are taken"]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "sock"))
+        special.append("sock: is a socket; only plain files are taken")
+        if os.geteuid() == 0:
+            os.mknod(tmp_path / "null", 0o20600, os.makedev(1, 3))
+            special.insert(0, "null: is a device; only plain files are taken")
+        hard = [f"{name}: is a hard link: it has another name somewhere" for name in ("again", "twice")]
+        found = find(str(tmp_path), ["*", "**"], LIMITS)
+    link = "link: is a symbolic link; only plain files are taken"
+    assert found == Found([Output("good", 1)], [hard[0], link, *special, hard[1]])
+
+
+def test_a_link_among_the_outputs_of_a_good_task_is_left_out_and_its_output_says_so(untrusted: Client) -> None:
+    task = untrusted.submit(script="echo x > good; ln -s good link; mkfifo pipe; echo done", outputs=["*"])
+    ended = task.wait(PATIENCE_SECONDS)
+    assert (ended.state, [output.name for output in ended.outputs or ()]) == ("done", ["good"])
+    told = task.log(stream="stderr")
+    assert told == (
+        "rota: not kept: link: is a symbolic link; only plain files are taken\n"
+        "rota: not kept: pipe: is a FIFO; only plain files are taken\n"
+    )
+
+
 def test_too_many_too_large_and_too_deep_are_refused(tmp_path: Path) -> None:
     for number in range(60):
         (tmp_path / f"{number:02}").write_text("")
     assert "one more than the 50 outputs" in _refusal(tmp_path, "*")
     assert "there are more than 40 names" in _refusal(tmp_path, "*.x", limits=Limits(size_bytes=1, looked_at=40))
-    assert find(str(tmp_path), ["07"], Limits(size_bytes=1, looked_at=1)) == [Output("07", 0)]  # named: no search
+    assert find(str(tmp_path), ["07"], Limits(size_bytes=1, looked_at=1)) == Found(
+        [Output("07", 0)], []
+    )  # named: no search
     with (tmp_path / "huge").open("wb") as sparse:
         sparse.truncate(10**12)
     assert _refusal(tmp_path, "huge") == "huge: with it the outputs have more than 10000 bytes"

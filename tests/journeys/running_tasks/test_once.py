@@ -106,7 +106,7 @@ def test_misuse_is_told_in_a_sentence(client: Client, key: str) -> None:
     assert said == [
         "ValueError: a key is text of 1 to 500 characters, not ''",
         f"ValueError: a key is text of 1 to 500 characters, not '{'x' * 59}",
-        f"OnceError: {key!r} was not yours to do: look at `first` before you do it",
+        f"OnceError: {key!r} was done, or is being done, by another caller: check `first` before you do it",
     ]
 
 
@@ -176,7 +176,7 @@ def test_a_client_waits_for_who_is_at_it(client: Client, key: str) -> None:
     thread = threading.Thread(target=first)
     thread.start()
     assert began.wait(30)
-    with pytest.raises(WaitTimeout, match="another is still doing"):
+    with pytest.raises(WaitTimeout, match="another caller is still doing"):
         client.once(key, lambda: 8, timeout=0)
     go.set()
     assert client.once(key, lambda: 9, timeout=30) == 7
@@ -215,12 +215,12 @@ async def test_awaited_clients_do_it_once_among_many(cluster: Cluster, key: str)
         async with client.once(other) as use:
             assert use.first
             await use.renew()
-            with pytest.raises(WaitTimeout, match="another is still doing"):
+            with pytest.raises(WaitTimeout, match="another caller is still doing"):
                 await client.once(other, effect, timeout=0)
             await use.done(7)
         assert await client.once(other, effect) == 7
         async with client.once(other) as late:
-            with pytest.raises(RuntimeError, match="was not yours to do"):
+            with pytest.raises(RuntimeError, match="by another caller: check `first`"):
                 await late.done(8)
         assert late.result == 7
 

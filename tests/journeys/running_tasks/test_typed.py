@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import enum
+import json
+import subprocess
 import sys
+from collections import ChainMap, UserDict
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from types import MappingProxyType
 from uuid import UUID
 
 import msgspec
@@ -18,9 +22,11 @@ from tests.harness.cluster import Cluster
 
 from rota.client._sync.client import Client
 from rota.client.errors import ResultMismatch, TaskFailed
-from rota.execute.child.typed_arguments import converter_of
+from rota.execute.child.context import SecretMap, TaskContext
 from rota.model import strict_json
-from rota.model.annotations import converted, needs_conversion
+from rota.model.attempt import Input
+from rota.model.function.annotations import converted, needs_conversion
+from rota.model.secret import Secret
 
 NUMBER = UUID("00000000-0000-4000-8000-000000000007")
 
@@ -52,9 +58,15 @@ def test_dates_uuids_decimals_and_dataclasses_go_there_and_come_back(cluster: Cl
 
 def test_an_argument_of_the_wrong_type_is_refused_by_its_name(client: Client) -> None:
     order = {"number": str(NUMBER), "due": "31 February", "price": "1"}
-    with pytest.raises(TaskFailed, match=r"bad-argument: argument order: Invalid RFC3339 encoded date - at `\$\.due`"):
+    with pytest.raises(
+        TaskFailed,
+        match=r"bad-argument: argument order is .*, but its type is Order: invalid RFC3339 encoded date - at `\$\.due`",
+    ):
         client.submit(function="typed_tasks:later", args=[order, "P1D", ["red"]]).result(30)
-    with pytest.raises(TaskFailed, match="bad-argument: argument colours: Expected `array`, got `str`"):
+    with pytest.raises(
+        TaskFailed,
+        match=r"argument order is missing; argument by is missing; argument colours is 'red', but its type is",
+    ):
         client.submit(function="typed_tasks:later", args=[], kwargs={"colours": "red"}).result(30)
 
 
@@ -62,13 +74,16 @@ def test_annotations_that_cannot_be_known_leave_arguments_as_they_came(client: C
     assert client.submit(function="typed_tasks:unknown", args=[{"a": 1}, [2]]).result(30) == [{"a": 1}, [2]]
 
 
-def test_plain_functions_get_no_converter() -> None:
-    class Own:
-        pass
-
-    def plain(a: int, b: str | None, c: list[int], d: dict[str, object], e: Own, f: list[Own], *g: float) -> date: ...
-
-    assert converter_of(plain) is None
+def test_a_call_of_a_plain_function_that_fits_loads_no_rules() -> None:
+    program = """
+import sys
+from rota.execute.child.plain_arguments import check_of
+def plain(a: int, b: "str", c: list, d: float = 1.0): ...
+check_of(plain)([1, "b", []], {})
+print("rota.model.function.typed_arguments" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
 
 
 class Kind(enum.IntEnum):
@@ -109,3 +124,44 @@ def test_what_a_function_may_return_comes_back_as_it_was(value: object) -> None:
 def test_what_would_not_come_back_is_refused_by_name_and_place(value: object, why: str) -> None:
     with pytest.raises(strict_json.NotJson, match=why):
         strict_json.encode(value)
+
+
+CONTEXT = TaskContext(
+    9,
+    1,
+    "key",
+    "sum",
+    secrets=SecretMap([Secret("TOKEN", "s3cret")]),
+    inputs=(Input(5, "part", b"1"), Input(6, "part", b"[2]"), Input(7, "total", b'{"a": 3}')),
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        (CONTEXT.results, {"part": [2], "5": 1, "total": {"a": 3}}),
+        ({"deep": [CONTEXT.results]}, {"deep": [{"part": [2], "5": 1, "total": {"a": 3}}]}),
+        (dict.fromkeys(["a"], 1).items(), [["a", 1]]),
+        (MappingProxyType({"a": {"b": ChainMap({"c": 1})}}), {"a": {"b": {"c": 1}}}),
+        (UserDict(a=10**30), {"a": 10**30}),
+        (CONTEXT.devices, {}),
+        (CONTEXT.secrets, {"TOKEN": "s3cret"}),
+    ],
+)
+def test_what_a_function_reads_in_its_context_it_may_return(value: object, result: object) -> None:
+    assert json.loads(strict_json.encode(value)) == result
+
+
+def test_a_context_that_is_returned_shows_its_results_and_no_inner_fields() -> None:
+    shown = json.loads(strict_json.encode([CONTEXT]))[0]
+    assert shown["results"] == {"part": [2], "5": 1, "total": {"a": 3}}
+    assert (shown["task_id"], shown["name"]) == (9, "sum")
+    assert {"inputs", "call"}.isdisjoint(shown)
+
+
+def test_a_result_that_was_too_large_to_be_passed_on_is_not_returned_silently() -> None:
+    context = TaskContext(9, 1, "key", "sum", inputs=(Input(5, "part", None),))
+    with pytest.raises(
+        strict_json.NotJson, match=r"the result\['r'\] can't be read: the result of task 5 \(part\) is too"
+    ):
+        strict_json.encode({"r": context.results})

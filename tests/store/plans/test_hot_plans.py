@@ -20,6 +20,7 @@ from rota.store.concurrency_keys import PlaceRequest
 from rota.store.listing import TaskFilter, list_tasks
 from rota.store.queue import StartRequest, Wanted
 from rota.wire import Result
+from tests.harness.lanes import RANKS
 from tests.harness.postgres import TestPostgres
 from tests.store.plans.explained import Explained
 from tests.store.rows import BOOT, Rows
@@ -106,7 +107,7 @@ async def test_hot_statements_use_indexes_only_and_touch_no_partition_but_their_
 
     loading = Explained(many_rows.connection)
     wanted = [Wanted(many_rows.tenant, BEFORE_ALL, 200)]
-    assert len(await queue.load_ready(loading, 1, wanted)) == 200  # type: ignore[arg-type]
+    assert len(await queue.load_ready(loading, 1, wanted, RANKS)) == 200  # type: ignore[arg-type]
     assert len(await queue.load_due(loading, 1, [many_rows.tenant], [LONG_AGO], 200)) == 200  # type: ignore[arg-type]
     await queue.next_timers(loading, 1, [many_rows.tenant])  # type: ignore[arg-type]
     assert len(await queue.active_tenants(loading, 1)) == 1  # type: ignore[arg-type]

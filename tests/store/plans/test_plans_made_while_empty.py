@@ -26,7 +26,8 @@ QUEUE = """
 START = "(smallint, bigint, uuid, bigint[], integer[], integer[], bigint[], integer[], bigint)"
 SETTLE = """(smallint, bigint, uuid, bigint[], smallint[], bigint[], bigint[], bigint[], json[], integer[], bigint[],
     bigint[], bigint[], bigint[])"""
-LOAD = "(smallint, integer[], smallint[], integer[], timestamptz[], bigint[], bigint[], integer[])"
+LOAD = """(smallint, integer[], integer[], integer[], timestamptz[], bigint[], bigint[], integer[],
+    integer[], smallint[], integer[])"""
 
 
 def array(value: object, count: int) -> str:
@@ -43,8 +44,10 @@ async def test_statements_planned_on_an_empty_queue_never_walk_a_full_one(databa
     for table in ("queue", "tasks", "attempts"):
         await connection.execute(f"vacuum analyze {table}")
 
+    rules = await connection.fetchval("select rules from pools where id = 1")
+
     def start(ids: str, count: int) -> str:
-        return f"st(1::smallint, 5, '{holder}', {ids}, {array(0, count)}, {array(1, count)}, {array(7, count)}, {array(1, count)}, 0)"
+        return f"st(1::smallint, 5, '{holder}', {ids}, {array(0, count)}, {array(1, count)}, {array(7, count)}, {array(1, count)}, {rules})"
 
     def settle(ids: str, count: int) -> str:
         zeros = array(0, count)
@@ -53,7 +56,7 @@ async def test_statements_planned_on_an_empty_queue_never_walk_a_full_one(databa
             f"{array(1, count)}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros})"
         )
 
-    load = "lr(1::smallint, '{1}', '{-1}', '{0}', '{2020-01-01}', '{0}', '{0}', '{100}')"
+    load = "lr(1::smallint, '{1}', '{-1}', '{0}', '{2020-01-01}', '{0}', '{0}', '{100}', '{0,2,5}', '{0,1,2,3}', '{0,2,2,5}')"
     for name, kinds, statement in (
         ("st", START, "queue/start_attempts"),
         ("sd", SETTLE, "settlement/settle_done"),

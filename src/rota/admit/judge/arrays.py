@@ -14,6 +14,7 @@ import msgspec
 from rota.model.errors import Fault, FaultList, invalid
 from rota.model.request.array import Array, array_of
 from rota.model.request.task_request import ABSENT, MAX_BATCH, TaskRequest
+from rota.model.units import amount_text
 
 _AFTER = ("after", "after_end", "after_failed")
 
@@ -61,7 +62,7 @@ def expanded_nodes(tasks: Sequence[TaskRequest], faults: Sequence[Fault]) -> Exp
     if members:
         found.tasks = [_after_members(task, members) for task in found.tasks]
     if len(found.tasks) > MAX_BATCH:
-        detail = f"with its arrays the graph has {len(found.tasks)} tasks; {MAX_BATCH} at most"
+        detail = f"a graph has at most {MAX_BATCH:,} tasks, not {len(found.tasks):,}, those of its arrays included"
         found.faults.append(Fault("/tasks", "out-of-range", detail))
     return found
 
@@ -87,10 +88,13 @@ def _expand(task: TaskRequest, pointer: str, found: Expanded) -> None:
 def _check(task: TaskRequest, array: Array, faults: FaultList) -> None:
     indexes, items = len(array.indexes), len(task.items)
     if items and items != indexes:
-        detail = f"the array has {indexes} indexes but {items} items; give as many items as indexes"
+        detail = (
+            f"the array has {amount_text(indexes, 'index', 'indexes')} but "
+            f"{amount_text(items, 'item')}; give as many items as indexes"
+        )
         faults.add("items", "out-of-range", detail)
     if items > MAX_BATCH:
-        faults.add("items", "out-of-range", f"{items} items are too many; at most {MAX_BATCH}")
+        faults.add("items", "out-of-range", f"an array has at most {MAX_BATCH:,} items, not {items:,}")
     if items and (task.function is None or bytes(task.args) not in ABSENT):
         detail = "items go with a function without args: each item is its one argument"
         faults.add("items", "invalid-command", detail)

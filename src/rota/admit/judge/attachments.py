@@ -12,6 +12,7 @@ from rota.admit.judge.facts import Facts, KnownArtifact
 from rota.model.artifact import digits_of, identity
 from rota.model.errors import FaultList
 from rota.model.request import needs
+from rota.model.request.interpreters import interpreter_by_suffix
 from rota.model.request.structure import pointer_part
 from rota.model.request.task_request import TaskRequest
 from rota.model.task import Kind
@@ -59,6 +60,9 @@ def attached_of(request: TaskRequest, kind: Kind | None, facts: Facts, faults: F
             spec[name] = identity(found.digest)
             used[found.digest] = None
             program = found.name if name == "upload" else program
+    if program and request.interpreter is None:
+        chosen = interpreter_by_suffix(program)
+        spec |= {} if chosen is None else {"interpreter": chosen}
     if request.files:
         spec["files"] = _files(request, facts, used, faults)
     if request.outputs:

@@ -47,7 +47,9 @@ def resolve_references(
         rules.append(own)
         edges += len(task.after) + len(task.after_end) + len(task.after_failed)
     if edges > MOST_EDGES:
-        faults.append(Fault("/tasks", "dag-too-large", f"the batch has {edges} dependencies; {MOST_EDGES} at most"))
+        faults.append(
+            Fault("/tasks", "dag-too-large", f"a batch has at most {MOST_EDGES:,} dependencies, not {edges:,}")
+        )
     for cycle in find_cycles(parents):
         names = " → ".join(str(tasks[index].ref) for index in [*cycle, cycle[0]])
         faults.append(Fault(f"{pointers[cycle[0]]}/after", "dag-cycle", f"these wait for each other: {names}"))
@@ -61,7 +63,7 @@ def _siblings(
     field_of: dict[int | str, str] = {}
     for field, rule, names in named_parents(task):
         if len(names) > MOST_PARENTS:
-            detail = f"{len(names)} tasks are named; at most {MOST_PARENTS}"
+            detail = f"a task comes after at most {MOST_PARENTS:,} tasks, not {len(names):,}"
             faults.append(Fault(f"{pointer}/{field}", "dag-too-large", detail))
         for position, name in enumerate(names):
             if field_of.setdefault(name, field) != field:

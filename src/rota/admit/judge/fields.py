@@ -12,12 +12,14 @@ import msgspec
 from rota.admit.judge.facts import Facts
 from rota.model import tolerance as tolerances
 from rota.model.catalogue import Category, LaneRule
-from rota.model.errors import FaultList
+from rota.model.clock import TIME_PASSED, has_passed, passed_detail
+from rota.model.errors import Fault, FaultList
 from rota.model.isolation import Isolation
 from rota.model.queue import work_hash
 from rota.model.request import needs
 from rota.model.request.rules import BAD_NAME, LONGEST_NAME, amount_of, check_name, check_tags
 from rota.model.request.task_request import TaskRequest
+from rota.model.resources import CpuLimit
 from rota.model.task import Kind
 from rota.model.tenant import Plan
 from rota.model.tolerance import PATIENCE, Tolerance, ToleranceSource
@@ -85,7 +87,11 @@ def tolerance_of(
         most = LONGEST_TOLERANCE_MS
         given = amount_of("tolerance", request.tolerance, milliseconds_of, -most, most, "from 0 to 366d", faults)
         if given is not None and given < 0:
-            faults.add("tolerance", "inconsistent-times", "a tolerance can't be negative; write 0 or more")
+            faults.add(
+                "tolerance",
+                "inconsistent-times",
+                f"tolerance is a duration of 0 or more, not {str(request.tolerance)[:40]!r}",
+            )
         return tolerances.given(max(0, given or 0), ToleranceSource.GIVEN)
     if category is not None and category.tolerance_ms is not None:
         return tolerances.given(category.tolerance_ms, ToleranceSource.CATEGORY)
@@ -98,9 +104,13 @@ def tolerance_of(
 def expires_of(request: TaskRequest, tolerance: Tolerance, faults: FaultList) -> bool:
     """Whether the task is dropped if it can't start within its tolerance."""
     if request.on_late not in ("keep", "drop"):
-        faults.add("on_late", "out-of-range", f"{request.on_late[:40]!r} is neither keep nor drop")
+        faults.add("on_late", "out-of-range", f"on_late is keep or drop, not {request.on_late[:40]!r}")
     elif request.on_late == "drop" and not tolerance.is_own:
-        faults.add("on_late", "inconsistent-times", "on_late drop needs a time limit; give a tolerance")
+        faults.add(
+            "on_late",
+            "inconsistent-times",
+            "with on_late drop a task expires at the end of its tolerance; give a tolerance",
+        )
     return request.on_late == "drop"
 
 
@@ -112,24 +122,42 @@ def not_before_of(request: TaskRequest, now: datetime, faults: FaultList) -> dat
         longest = int(LONGEST_DELAY.total_seconds() * 1000)
         delay = amount_of("delay", request.delay, milliseconds_of, 0, longest, "from 0 to ten years", faults)
         return None if not delay else now + timedelta(milliseconds=delay)
-    if request.at is None:
+    at = None if request.at is None else _instant_of(request.at, now, faults)
+    return at if at is not None and at > now else None
+
+
+def passed_fault(request: TaskRequest, pointer: str, now: datetime) -> Fault | None:
+    """The fault of a start time that has passed. Apart from the others: a repeated request may have one."""
+    if request.at is None or request.delay is not None:
         return None
+    at = _instant_of(request.at, now, FaultList())
+    if at is None or not has_passed(at, now):
+        return None
+    detail = f"{passed_detail(request.at, now)}; leave it out to start now"
+    return Fault(f"{pointer}/at", TIME_PASSED, detail)
+
+
+def _instant_of(text: str, now: datetime, faults: FaultList) -> datetime | None:
     try:
-        at = datetime.fromisoformat(request.at)
+        at = datetime.fromisoformat(text)
     except ValueError:
-        faults.add("at", "invalid-time", f"{request.at[:60]!r} is not a time; write 2030-01-31T08:00:00Z")
+        faults.add("at", "invalid-time", f"{text[:60]!r} is not a time; write 2030-01-31T08:00:00Z")
         return None
     if at.tzinfo is None:
-        faults.add("at", "invalid-time", f"{request.at[:60]!r} has no zone; end it with Z or +02:00")
+        faults.add(
+            "at",
+            "invalid-time",
+            f"{text[:60]!r} has no time zone; end it with Z, or with an offset such as +02:00",
+        )
         return None
     try:
         at = at.astimezone(UTC)
     except OverflowError:
         at = datetime.max.replace(tzinfo=UTC)
     if at > now + LONGEST_DELAY or at.year < 1970:
-        faults.add("at", "invalid-time", f"{request.at[:60]!r} is before 1970 or more than ten years away")
+        faults.add("at", "invalid-time", f"at is a time after 1970 and within ten years from now, not {text[:60]!r}")
         return None
-    return at if at > now else None
+    return at
 
 
 def lane_of(request: TaskRequest, category: Category | None, facts: Facts, faults: FaultList) -> LaneRule:
@@ -174,9 +202,12 @@ def spec_head_of(
     *,
     owner: str,
     log_limit: int | None,
+    cpu_limit: CpuLimit | None,
 ) -> str:
-    # Names of secrets come first: the leader reads them from the head of a spec.
-    fields: dict[str, object] = {"secrets": secrets} if secrets else {}
+    """`cpu_limit` None: the one that a spec without the field means, so that most specs need not be decoded for it."""
+    # What the leader adds to a start comes first: it reads only the head of a spec (`model/spec_head.py`).
+    fields: dict[str, object] = {"may_submit": True} if request.may_submit else {}
+    fields |= {"secrets": secrets} if secrets else {}
     fields |= {
         name: getattr(request, name)
         for name in ("command", "script", "path", "interpreter", "function", "image")
@@ -189,6 +220,8 @@ def spec_head_of(
         fields["owner"] = owner  # the agent checks for which tenants a mount is
     if isolation is not Isolation.NONE:
         fields["isolation"] = isolation
+    if cpu_limit is not None:
+        fields["cpu_limit"] = cpu_limit
     if log_limit is not None:
         fields["log_limit"] = log_limit
     fields |= attached

@@ -69,6 +69,13 @@ def graph_row(
     return GraphRow(id=number, tenant=caller.tenant_id, user=caller.user, name=name, members=members, is_array=is_array)
 
 
+def graph_of_task(caller: Caller, draft: Draft, number: int) -> GraphRow:
+    """The row of the graph that a task begins because it may submit others."""
+    name = draft.template.name
+    members = ((draft.id, name, 0, None),)
+    return GraphRow(id=number, tenant=caller.tenant_id, user=caller.user, name=name, members=members, from_task=True)
+
+
 def limit_arrays(drafts: Sequence[Draft], arrays: Expanded, graph: int) -> None:
     """Limits how many tasks of an array run at once, by a concurrency key of its own."""
     pointer, template, limited = None, None, None

@@ -11,6 +11,7 @@ from rota.model.catalogue import Category
 from rota.model.errors import FaultList
 from rota.model.isolation import (
     CONTAINER_LABEL,
+    CPU_QUOTA_LABEL,
     FILES_LABEL,
     ISOLATIONS,
     MOUNT_LABEL,
@@ -24,24 +25,47 @@ from rota.model.isolation import (
 )
 from rota.model.request.needs import check_mount_names, named_isolation
 from rota.model.request.task_request import TaskRequest
+from rota.model.resources import CpuLimit
 
 
 def isolation_of(
     request: TaskRequest, category: Category | None, pool: PoolFacts | None, facts: Facts, faults: FaultList
 ) -> Isolation:
-    named = named_isolation(request, category.isolation if category is not None else None, faults)
+    allowed = pool.isolations if pool is not None else ISOLATIONS
+    may_be_plain = facts.trusted and Isolation.NONE in allowed
+    usual = None
+    if category is not None and request.isolation is None and request.image is None:
+        usual = _of_category(category, faults, may_be_plain=may_be_plain)
+    named = named_isolation(request, usual, faults)
     if named is not None and named not in ISOLATIONS:
         return Isolation.SANDBOX
-    allowed = pool.isolations if pool is not None else ISOLATIONS
     if named is None:
-        return Isolation.NONE if facts.trusted and Isolation.NONE in allowed else Isolation.SANDBOX
+        return Isolation.NONE if may_be_plain else Isolation.SANDBOX
     if named not in allowed:
         name = pool.name if pool is not None else ""
-        faults.add("isolation", "isolation-not-allowed", f"pool {name} allows {', '.join(allowed)}, not {named}")
+        whose = f", which category {category.name} sets" if category is not None and usual is not None else ""
+        detail = f"pool {name} allows {', '.join(allowed)}, not {named}{whose}"
+        faults.add("isolation", "isolation-not-allowed", detail)
     if named == Isolation.NONE and not facts.trusted:
         detail = "isolation none is for tenants that an operator trusts; write sandbox"
         faults.add("isolation", "isolation-not-allowed", detail)
     return Isolation(named)
+
+
+def _of_category(category: Category, faults: FaultList, *, may_be_plain: bool) -> str | None:
+    """What the category sets for tasks that name none. Like every default it gives no more than the task could ask for.
+
+    None: it sets none, or a plain process where the task must be isolated.
+    """
+    if category.isolation == Isolation.CONTAINER:
+        detail = (
+            f"category {category.name} has isolation container, which needs an image; give one, or name an isolation"
+        )
+        faults.add("image", "image-missing", detail)
+        return None
+    if category.isolation == Isolation.NONE and not may_be_plain:
+        return None
+    return category.isolation
 
 
 def check_network(request: TaskRequest, facts: Facts, faults: FaultList) -> None:
@@ -72,4 +96,6 @@ def labels_of(request: TaskRequest, isolation: Isolation, tenant: str) -> dict[s
         needed[SANDBOX_LABEL] = "yes"  # archives are unpacked in a sandbox, for containers too
     if request.package is not None:
         needed[PACKAGES_LABEL] = "yes"
+    if request.cpu_limit == CpuLimit.QUOTA:
+        needed[CPU_QUOTA_LABEL] = "yes"  # its client relies on it; as a plan's default it is kept where it can be
     return needed | {f"{MOUNT_LABEL}{name}": mount_requirement(tenant) for name in request.mounts}

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from rota.admit.judge.facts import Facts, PoolFacts
 from rota.model.catalogue import Tier
 from rota.model.errors import FaultList
-from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL, meets
-from rota.model.request.needs import asked_of
+from rota.model.isolation import CONTAINER_LABEL, CPU_QUOTA_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL, meets
+from rota.model.request.needs import asked_of, check_cpu_limit
 from rota.model.request.task_request import TaskRequest
-from rota.model.resources import Resources, Shape
+from rota.model.resources import CpuLimit, Resources, Shape, usual_cpu_limit
 from rota.model.tenant import Plan
 from rota.model.units import bytes_text, kbit_text
 
@@ -40,10 +40,22 @@ def _tier_of(request: TaskRequest, facts: Facts, faults: FaultList) -> Tier:
         there = ", ".join(sorted(facts.tiers))
         faults.add("tier", "unknown-tier", f"there is no tier {name[:40]!r}; there are {there}")
         return Tier(name, 1000, 0, 0)
-    if name not in facts.plan.tiers:
+    if facts.plan.tiers is not None and name not in facts.plan.tiers:
         there = ", ".join(facts.plan.tiers)
         faults.add("tier", "tier-not-allowed", f"plan {facts.plan.name} has the tiers {there}, not {name}")
     return tier
+
+
+def cpu_limit_of(request: TaskRequest, facts: Facts, faults: FaultList) -> CpuLimit:
+    """How its CPU is held. Its client may choose the quota; bursts only if its plan gives them to all tasks."""
+    check_cpu_limit(request, faults)
+    usual = usual_cpu_limit(facts.plan.cpu_limit, trusted=facts.trusted)
+    if request.cpu_limit == CpuLimit.BURST and usual is not CpuLimit.BURST:
+        detail = (
+            f"tasks of plan {facts.plan.name} get no more CPU than their grant; leave cpu_limit out, or ask for cpu"
+        )
+        faults.add("cpu_limit", "cpu-limit-not-allowed", detail)
+    return CpuLimit.QUOTA if request.cpu_limit == CpuLimit.QUOTA else usual
 
 
 def check_plan(request: TaskRequest, resources: Resources, plan: Plan, faults: FaultList) -> None:
@@ -106,6 +118,8 @@ def _by_field(require: Mapping[str, str]) -> dict[str, dict[str, str]]:
             field = "mounts"
         elif name.startswith(ROOTFS_LABEL) or name == CONTAINER_LABEL:
             field = "image"
+        elif name == CPU_QUOTA_LABEL:
+            field = "cpu_limit"
         found.setdefault(field, {})[name] = value
     return found
 
@@ -131,6 +145,8 @@ def _requirements(require: Mapping[str, str]) -> str:
     for name, value in require.items():
         if name == SANDBOX_LABEL:
             parts.append("a working sandbox (run rota doctor on a node to see why)")
+        elif name == CPU_QUOTA_LABEL:
+            parts.append("CPU quotas that its kernel enforces (run rota doctor on a node to see why)")
         elif name == CONTAINER_LABEL:
             parts.append("a container engine")
         elif name.startswith(MOUNT_LABEL):

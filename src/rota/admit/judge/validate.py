@@ -18,7 +18,7 @@ from rota.model.errors import Fault, FaultList
 from rota.model.request import needs, rules
 from rota.model.request.rules import MOST_SCRIPT_BYTES
 from rota.model.request.task_request import ABSENT, TaskRequest
-from rota.model.resources import Shape
+from rota.model.resources import Shape, unsaid_cpu_limit
 from rota.store.task_rows import Template
 
 # Two requests that are equal in all other fields share one Template.
@@ -65,7 +65,7 @@ class Validator:
                 found.append(("kwargs", "invalid-command", "kwargs go with a function only"))
         size = len(args) + len(kwargs)
         if size > MOST_SCRIPT_BYTES:
-            detail = f"the arguments have {size} bytes; {MOST_SCRIPT_BYTES} at most"
+            detail = f"the arguments may have {MOST_SCRIPT_BYTES:,} bytes, not {size:,}; upload large data as a file"
             found.append(("args", "invalid-command", detail))
         for field, code, fault in found:
             self.faults.append(Fault(f"{pointer}/{field}", code, fault))
@@ -89,11 +89,13 @@ def _template(request: TaskRequest, facts: Facts, faults: FaultList) -> Template
     name = fields.name_of(request, attached.program, faults)
     rules.check_environment(request, faults)
     secrets = rules.secrets_of(request, faults)
+    rules.check_may_submit(request, faults)
     tier, resources = resource_rules.resources_of(request, facts, faults)
     pool = resource_rules.pool_named(request.pool or "default", facts, faults)
     waits = needs.unplaceable_waits(request, faults)
     category = fields.category_of(request, facts, faults)
     isolation = isolation_rules.isolation_of(request, category, pool, facts, faults)
+    cpu_limit = resource_rules.cpu_limit_of(request, facts, faults)
     isolation_rules.check_network(request, facts, faults)
     needs.check_processes(request, faults)
     log_limit = fields.log_limit_of(request, facts, faults)
@@ -148,8 +150,15 @@ def _template(request: TaskRequest, facts: Facts, faults: FaultList) -> Template
         upstream=upstream,
         tags=tags,
         secrets=secrets,
+        may_submit=request.may_submit,
         artifacts=attached.digests,
         spec_head=fields.spec_head_of(
-            request, isolation, secrets, attached.spec, owner=facts.tenant, log_limit=log_limit
+            request,
+            isolation,
+            secrets,
+            attached.spec,
+            owner=facts.tenant,
+            log_limit=log_limit,
+            cpu_limit=None if cpu_limit is unsaid_cpu_limit(isolation) else cpu_limit,
         ),
     )

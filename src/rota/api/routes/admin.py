@@ -31,6 +31,7 @@ from rota.model.answers.cluster import (
 )
 from rota.model.errors import FaultList, conflict, invalid, not_found
 from rota.model.request.rules import amount_of
+from rota.model.resources import CPU_LIMITS, CpuLimit
 from rota.model.tenant import Plan, Role, Scope
 from rota.model.units import bytes_of, cpu_milli_of, milliseconds_of
 from rota.store import catalogue, tenants
@@ -75,7 +76,7 @@ class TokenRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
-    """Fields left out stay as they are; null means unlimited."""
+    """Fields left out stay as they are; null means unlimited, and for `cpu_limit` what the trust in a tenant says."""
 
     tasks_per_hour: int | UnsetType | None = UNSET
     burst: int | UnsetType | None = UNSET
@@ -83,7 +84,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
     running_cpu: int | float | str | UnsetType | None = UNSET
     running_memory: int | str | UnsetType | None = UNSET
     longest_cap: int | float | str | UnsetType = UNSET
-    tiers: list[str] | UnsetType = UNSET
+    tiers: list[str] | UnsetType | None = UNSET
     weight: int | UnsetType = UNSET
     running_tasks: int | UnsetType | None = UNSET
     schedules: int | UnsetType | None = UNSET
@@ -96,6 +97,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
     storage: int | str | UnsetType | None = UNSET
     log_limit: int | str | UnsetType | None = UNSET
     tolerance: int | float | str | UnsetType | None = UNSET
+    cpu_limit: str | UnsetType | None = UNSET
 
 
 @router.post("/tenants", status_code=201)
@@ -111,7 +113,7 @@ async def add_tenant(request: Request) -> Response:
         await _check_plan(connection, body.plan, faults)
         tenant = await tenants.add_tenant(connection, body.name, body.plan, trusted=body.trusted)
         if tenant is None:
-            raise conflict("tenant-exists", f"there is a tenant {body.name} already")
+            raise conflict("tenant-exists", f"there is a tenant {body.name} already; choose another name")
         await audit(connection, caller, "tenant.add", body.name)
     return answer(filled(TenantDocument, tenant), 201)
 
@@ -236,7 +238,7 @@ def _expiry(value: float | str | None, faults: FaultList) -> timedelta | datetim
         faults.add("expires", "out-of-range", str(error))
         return None
     if not timedelta(0) < expires <= timedelta(days=3660):
-        faults.add("expires", "out-of-range", "a token lives from a moment to ten years")
+        faults.add("expires", "out-of-range", "a token expires after now and within ten years")
     return expires
 
 
@@ -302,7 +304,11 @@ def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
     for name in _NUMBERS:
         value = changed.get(name)
         if value is not None and not 1 <= value <= 2_000_000_000:
-            faults.add(name, "out-of-range", f"{value} is not from 1 to 2,000,000,000, nor null for unlimited")
+            faults.add(
+                name,
+                "out-of-range",
+                f"it is a whole number from 1 to 2,000,000,000, or null for no limit, not {value}",
+            )
     for name, field, convert in (
         ("running_cpu", "running_cpu_milli", cpu_milli_of),
         ("running_memory", "running_memory_bytes", bytes_of),
@@ -323,18 +329,23 @@ def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
         try:
             changed["longest_cap_seconds"] = seconds = milliseconds_of(changed.pop("longest_cap")) // 1000
             if not 1 <= seconds <= 366 * 86_400:
-                faults.add("longest_cap", "out-of-range", "from 1s to 366d")
+                faults.add("longest_cap", "out-of-range", "it is a duration from 1s to 366d")
         except ValueError as error:
             faults.add("longest_cap", "out-of-range", str(error))
     if "tolerance" in changed:
         most, value = LONGEST_TOLERANCE_MS, changed.pop("tolerance")
         changed["tolerance_ms"] = amount_of("tolerance", value, milliseconds_of, 0, most, "from 0 to 366d", faults)
-    if "tiers" in changed:
+    limit = changed.get("cpu_limit")
+    if limit is not None and limit not in CPU_LIMITS:
+        faults.add("cpu_limit", "out-of-range", f"{limit[:40]!r} is neither burst nor quota, nor null for the default")
+    elif limit is not None:
+        changed["cpu_limit"] = CpuLimit(limit)
+    if changed.get("tiers") is not None:
         changed["tiers"] = tuple(changed["tiers"])
         if not changed["tiers"] or not tiers.issuperset(changed["tiers"]):
-            faults.add("tiers", "unknown-tier", f"tiers are some of {', '.join(sorted(tiers))}")
+            faults.add("tiers", "unknown-tier", f"tiers are some of {', '.join(sorted(tiers))}; null for all")
     for name, least, most in (("weight", 1, 1000), ("urgent_percent", 0, 100)):
         if name in changed and not least <= changed[name] <= most:
-            faults.add(name, "out-of-range", f"{changed[name]} is not from {least} to {most}")
+            faults.add(name, "out-of-range", f"{name} is from {least:,} to {most:,}, not {changed[name]}")
     faults.check()
     return replace(plan, **changed)

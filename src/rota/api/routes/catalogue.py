@@ -23,6 +23,7 @@ from rota.api.services import authorise, read_all, tell_of_rules
 from rota.model.answers.catalogue import CategoryDocument, CategoryList, LaneDocument, LaneList, TierDocument, TierList
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Fault, FaultList, conflict, invalid, not_found
+from rota.model.isolation import ISOLATIONS
 from rota.model.request.needs import MOST_GPUS
 from rota.model.request.rules import amount_of
 from rota.model.tenant import Scope
@@ -183,8 +184,9 @@ def _changed_category(category: Category, change: CategoryChange, lanes: set[str
     if lane is not None and lane not in lanes:
         there = ", ".join(sorted(lanes))
         faults.add("lane", "unknown-lane", f"there is no lane {lane[:40]!r}; there are {there}")
-    if isolation is not None and not _NAME.match(isolation):
-        faults.add("isolation", "invalid-name", f"{isolation[:40]!r} is not a name of a-z, 0-9 and -")
+    if isolation is not None and isolation not in ISOLATIONS:
+        detail = f"{isolation[:40]!r} is not one of {', '.join(ISOLATIONS)}, nor null for no default"
+        faults.add("isolation", "out-of-range", detail)
     faults.check()
     return replace(category, **changed)
 
@@ -231,7 +233,7 @@ async def add_lane(request: Request) -> Response:
     faults = FaultList()
     check_name(body.name, faults)
     if body.number is not None and not 0 <= body.number <= MOST_NUMBER:
-        faults.add("number", "out-of-range", f"{body.number} is not from 0 to {MOST_NUMBER}")
+        faults.add("number", "out-of-range", f"number is a whole number from 0 to {MOST_NUMBER:,}, not {body.number}")
     _check_level(body.level, faults)
     faults.check()
     async with services.database.engine() as connection:
@@ -240,7 +242,11 @@ async def add_lane(request: Request) -> Response:
         lane = LaneRule(number, body.name, body.level, body.gated, body.promotes)
         if not await catalogue.add_lane(connection, lane):
             taken = next((one for one in lanes if one.number == number and one.name != body.name), None)
-            detail = f"number {number} is {taken.name}'s" if taken else f"there is a lane {body.name} already"
+            detail = (
+                f"lane {taken.name} has the number {number} already; choose another"
+                if taken
+                else f"there is a lane {body.name} already; choose another name"
+            )
             raise conflict("lane-exists", detail)
         await audit(connection, caller, "lane.add", lane.name)
     await tell_of_rules(services)
@@ -278,7 +284,7 @@ def _changed_lane(known: LaneRule, change: LaneChange) -> LaneRule:
 
 def _check_level(level: int, faults: FaultList) -> None:
     if not 0 <= level <= MOST_NUMBER:
-        faults.add("level", "out-of-range", f"{level} is not from 0 to {MOST_NUMBER}")
+        faults.add("level", "out-of-range", f"level is a whole number from 0 to {MOST_NUMBER:,}, not {level}")
 
 
 # ---- for all of them -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The cluster for its users: nodes, server nodes, and the caller with its plan."""
+"""The cluster for its users: nodes, server nodes, its database, and the caller with its plan."""
 
 from __future__ import annotations
 
@@ -14,17 +14,26 @@ from rota.api.described import TRUTH, Parameter, described, read_query
 from rota.api.leaders import RecallOrder, all_loads, take_back, tell_to_reload
 from rota.api.requests import SMALL_BODY, read_body, truth_of
 from rota.api.services import Services, authorise, tell_of_rules
-from rota.model.answers.cluster import DrainedNode, Me, NodeDocument, NodeList, ServerDocument, ServerList, Usage
+from rota.model.answers.cluster import (
+    DatabaseCheck,
+    DrainedNode,
+    Me,
+    NodeDocument,
+    NodeList,
+    ServerDocument,
+    ServerList,
+    Usage,
+)
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
 from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
-from rota.store import nodes, reading
+from rota.store import doctor, nodes, reading
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
 MOST_COUNTED = 100_000
 LONGEST_DRAIN_MS = 30 * 86_400_000
-LISTED_DAYS = 1  # how long an absent node is listed
+LISTED_SERVER_SECONDS = 3600.0  # how long an absent server node is listed
 
 
 class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,14 +73,16 @@ async def get_me(request: Request) -> Response:
 async def list_nodes(request: Request) -> Response:
     """Nodes with an agent; nodes that have been away for more than a day only with `all=true`.
 
-    `state` is `up`; `draining`, `full` (its disk) or `leaving`, when it takes no new tasks; `left` after a regular end;
-    or `lost` after a minute of silence. `draining` is set by an operator and kept while the node is away. `free` and
-    `running` come from the pool's leader; null while it is unreachable.
+    `state` is `up`; `draining`, `full` (its disk) or `leaving`, when it takes no new tasks; `silent` after three missed
+    heartbeats (15 s), `lost` after a minute of silence; or `left` after a regular end. `draining` is set by an operator
+    and kept while the node is away. `free` and `running` come from the pool's leader; null while it is unreachable.
     """
     services, _ = await authorise(request, Scope.NODES)
-    days = None if truth_of(read_query(request), "all") else LISTED_DAYS
+    days = None if truth_of(read_query(request), "all") else reading.LISTED_DAYS
     async with services.database.engine() as connection:
-        rows = await reading.read_nodes(connection, seen_within_days=days)
+        rows = await reading.read_nodes(
+            connection, silent_seconds=services.settings.timings.silent_seconds, seen_within_days=days
+        )
     loads = await all_loads(services)
     return answer(NodeList(nodes=[node_of(row, loads.get(row["id"])) for row in rows]))
 
@@ -166,30 +177,51 @@ def _deadline_seconds(body: DrainRequest) -> float | None:
     except ValueError as error:
         raise invalid([Fault("/deadline", "invalid-duration", str(error))]) from None
     if not 0 <= milliseconds <= LONGEST_DRAIN_MS:
-        why = f"{str(body.deadline)[:40]!r} won't do: it is a duration of at most 30d, such as 600, 90s or 10m"
+        why = f"deadline is a duration of at most 30d, such as 600, 90s or 10m, not {str(body.deadline)[:40]!r}"
         raise invalid([Fault("/deadline", "out-of-range", why)])
     return milliseconds / 1000
 
 
 async def _node(services: Services, text: str) -> asyncpg.Record:
     async with services.database.engine() as connection:
-        rows = await reading.read_nodes(connection)
+        rows = await reading.read_nodes(connection, silent_seconds=services.settings.timings.silent_seconds)
     found = [row for row in rows if str(row["id"]) == text] or [row for row in rows if row["name"] == text]
     if not found:
         raise not_found("node")
     if len(found) > 1:
         pools = ", ".join(f"{row['pool']} ({row['id']})" for row in found)
-        raise conflict("ambiguous-name", f"several pools have a node {text}: {pools}; say its number")
+        raise conflict(
+            "ambiguous-name", f"several pools have a node {text}: {pools}; give its number instead of its name"
+        )
     return found[0]
 
 
 @router.get("/servers")
 @described(ServerList)
 async def list_servers(request: Request) -> Response:
-    """The server nodes that are alive, and the pools that they lead."""
+    """The server nodes, the pools that they lead, and for an hour those that ended.
+
+    `state` is `up`; `silent` after three missed heartbeats (15 s), `lost` after a minute of silence; or `left` after a
+    regular end. A server node that starts with the name and address of another one replaces it in the list.
+    """
     services, _ = await authorise(request, Scope.NODES)
     read_query(request)
+    silent_seconds = services.settings.timings.silent_seconds
     async with services.database.engine() as connection:
-        lately = 4 * services.settings.timings.heartbeat_seconds
-        servers = await nodes.read_servers(connection, seen_within_seconds=lately)
+        servers = await nodes.read_servers(
+            connection, silent_seconds=silent_seconds, seen_within_seconds=LISTED_SERVER_SECONDS
+        )
     return answer(ServerList(servers=[filled(ServerDocument, row) for row in servers]))
+
+
+@router.get("/database")
+@described(DatabaseCheck)
+async def check_database(request: Request) -> Response:
+    """The versions of PostgreSQL and the schema, and the watchdog query: live tasks that nothing would ever move again.
+
+    `stuck` has their ids, at most 1,000; there must be none. The query reads all live tasks.
+    """
+    services, _ = await authorise(request, Scope.OPERATE)
+    read_query(request)
+    async with services.database.engine() as connection:
+        return answer(filled(DatabaseCheck, await doctor.examine(connection)))

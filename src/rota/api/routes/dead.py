@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import asyncpg
@@ -10,12 +9,11 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, attempt_of, filled, raw_json
-from rota.api.described import PAGE, TASK_FILTERS, TENANT, TEXT, WHEN, Parameter, described, one_of, read_query
-from rota.api.requests import existing, limit_of, number_of, read_json, task_id, time_of
+from rota.api.described import PAGE, TASK_FILTERS, TENANT, TEXT, USER, WHEN, Parameter, described, one_of, read_query
+from rota.api.requests import limit_of, number_of, read_json, task_id, time_of
 from rota.api.routes.tasks import rerun, tag_of, task_answer, tenant_named
 from rota.api.services import Services, authorise
 from rota.model.answers.dead_letters import (
-    DeadCount,
     DeadLetterDocument,
     DeadLetterPage,
     DeadLetterSummary,
@@ -26,8 +24,9 @@ from rota.model.answers.dead_letters import (
 )
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import RefusedTask
-from rota.model.errors import Fault, Problem, invalid
+from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.event import LIMITS
+from rota.model.request.operation import OperationWhere
 from rota.model.task import Kind, State
 from rota.model.tenant import Caller, Scope
 from rota.store import dead_letters, listing, reading
@@ -38,36 +37,15 @@ from rota.store.reading import NEWEST
 router = APIRouter(prefix="/v1/dead", tags=["dead letters"])
 
 MOST_AT_ONCE = 1_000
-MOST_COUNTED = 10_000
 LONGEST_REASON = 200
-FILTERS = ("name", "tag", "reason", "over", "since", "until", "graph", "schedule")
+FILTERS = ("name", "tag", "user", "reason", "over", "since", "until", "graph", "schedule")
 _OVER = {limit: failure for failure, limit in LIMITS.items()}
 
 
-class DeadWhere(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A filter for dead letters, as in the query of the list."""
-
-    name: str | None = None
-    tag: str | None = None  # name:value
-    reason: str | None = None  # part of the text
-    over: str | None = None  # the limit that was exceeded
-    since: str | None = None  # by the time of death: 10m ago, or a time
-    until: str | None = None
-    graph: int | None = None
-    schedule: str | None = None
-
-
 class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Dead letters by id, by filter, or all. `dry_run` only counts them, at the time `at`.
+    """Dead letters by id. An operation takes them by filter: POST /v1/operations."""
 
-    With `before` that time, repeated calls leave out tasks that died since, their own new runs among them.
-    """
-
-    ids: list[int] = []
-    all: bool = False
-    where: DeadWhere | None = None
-    before: str | None = None
-    dry_run: bool = False
+    ids: list[int]
 
 
 @router.get("")
@@ -75,6 +53,7 @@ class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
     DeadLetterPage,
     query=(
         *TASK_FILTERS,
+        USER,
         Parameter("reason", TEXT, "With this text anywhere in the reason."),
         Parameter("over", one_of(*_OVER), "Over this limit."),
         Parameter("since", WHEN, "Dead since: a duration before now, or a time with its offset."),
@@ -93,10 +72,10 @@ async def list_dead_letters(request: Request) -> Response:
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
     given = {name: query.get(name) for name in FILTERS if name != "graph"}
-    where = DeadWhere(**given, graph=number_of(query, "graph"))
+    where = OperationWhere(**given, graph=number_of(query, "graph"))
     tenant = await tenant_named(services, caller, query.get("tenant"))
     async with services.database.tenant(tenant) as connection:
-        wanted = await _filter(connection, tenant, where, "")
+        wanted = await dead_filter(connection, tenant, where, "")
         page = await dead_letters.list_dead(connection, tenant, wanted, before=before, limit=limit)
     return answer(DeadLetterPage(tasks=[_letter(row) for row in page.rows], next=services.cursors.make(page.next)))
 
@@ -109,7 +88,9 @@ async def get_dead_letter(request: Request, task: str) -> Response:
     read_query(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
-        letter = existing(await dead_letters.read_letter(connection, number, caller.tenant_id), "dead letter")
+        letter = await dead_letters.read_letter(connection, number, caller.tenant_id)
+        if letter is None:
+            raise not_found("dead letter", number)
         attempts = await reading.read_attempts(connection, [number], caller.tenant_id)
         runs = await dead_letters.read_runs(connection, number, caller.tenant_id)
     return answer(
@@ -128,18 +109,13 @@ async def get_dead_letter(request: Request, task: str) -> Response:
 
 
 @router.post("/requeue")
-@described(RequeueAnswer | DeadCount, body=DeadRequest)
+@described(RequeueAnswer, body=DeadRequest)
 async def requeue_dead_letters(request: Request) -> Response:
-    """Runs dead letters again, as new tasks. Up to 1,000 a call; with `all` or `where`, call until none is left.
-
-    Give `before` then, because new runs may die before the next call.
-    """
-    services, caller, body = await _asked(request)
-    if body.dry_run:
-        return answer(await _counted(services, caller, body))
+    """Runs dead letters again, as new tasks. Up to 1,000 a call; an operation requeues by filter."""
+    services, caller, ids = await _asked(request)
     requeued: list[Requeued] = []
     refused: list[RefusedTask] = []
-    for number in await _chosen(services, caller, body, MOST_AT_ONCE):
+    for number in ids:
         try:
             requeued.append(Requeued(id=number, new_id=await rerun(services, caller, number)))
         except Problem as problem:
@@ -150,61 +126,58 @@ async def requeue_dead_letters(request: Request) -> Response:
 
 
 @router.post("/discard")
-@described(DiscardAnswer | DeadCount, body=DeadRequest)
+@described(DiscardAnswer, body=DeadRequest)
 async def discard_dead_letters(request: Request) -> Response:
-    """Removes dead letters from the list; their history stays. With `where` up to 1,000 a call."""
-    services, caller, body = await _asked(request)
-    if body.dry_run:
-        return answer(await _counted(services, caller, body))
-    ids = None if body.all and body.before is None else await _chosen(services, caller, body, MOST_AT_ONCE)
+    """Removes dead letters from the list; their history stays. Up to 1,000 a call; an operation discards by filter."""
+    services, caller, ids = await _asked(request)
     async with services.database.engine() as connection:
         discarded = await dead_letters.discard_dead(connection, ids, caller.tenant_id)
-    return answer(DiscardAnswer(discarded=discarded))
+    there = set(discarded)
+    refused = [
+        RefusedTask(id=number, reason=f"there is no dead letter {number}", state=LEFT_OUT)
+        for number in ids
+        if number not in there
+    ]
+    return answer(DiscardAnswer(discarded=discarded, refused=refused))
 
 
-async def _asked(request: Request) -> tuple[Services, Caller, DeadRequest]:
+async def _asked(request: Request) -> tuple[Services, Caller, list[int]]:
     services, caller = await authorise(request, Scope.WRITE)
     body = await read_json(request, DeadRequest, limit=1024 * 1024)
-    ways = [bool(body.ids), body.all, body.where is not None]
-    if sum(ways) != 1 or len(body.ids) > MOST_AT_ONCE:
-        raise invalid([Fault("/ids", "out-of-range", f"give 1 to {MOST_AT_ONCE} ids, or where, or all=true")])
-    if any(not 0 < number < 2**63 for number in body.ids):
-        raise invalid([Fault("/ids", "out-of-range", "an id is a positive number")])
-    time_of(body.before, "before")
-    return services, caller, body
+    if not 1 <= len(body.ids) <= MOST_AT_ONCE:
+        raise invalid([Fault("/ids", "out-of-range", f"1 to {MOST_AT_ONCE} ids, not {len(body.ids)}")])
+    wrong = next((number for number in body.ids if not 0 < number < 2**63), None)
+    if wrong is not None:
+        raise invalid([Fault("/ids", "out-of-range", f"{wrong} is not an id; an id is a positive 64-bit number")])
+    return services, caller, sorted(set(body.ids))
 
 
-async def _counted(services: Services, caller: Caller, body: DeadRequest) -> DeadCount:
-    async with services.database.tenant(caller.tenant_id) as connection:
-        now = await reading.database_now(connection)
-    ids = await _chosen(services, caller, body, MOST_COUNTED + 1)
-    return DeadCount(
-        count=min(len(ids), MOST_COUNTED), or_more=len(ids) > MOST_COUNTED, ids=ids[-MOST_AT_ONCE:], at=now
-    )
-
-
-async def _chosen(services: Services, caller: Caller, body: DeadRequest, at_most: int) -> list[int]:
-    if body.ids:
-        return sorted(set(body.ids))
-    async with services.database.tenant(caller.tenant_id) as connection:
-        meant = await _filter(connection, caller.tenant_id, body.where or DeadWhere(), "/where")
-        before = time_of(body.before, "before")
-        if before is not None and (meant.until is None or before < meant.until):
-            meant = replace(meant, until=before)
-        return await dead_letters.find_dead(connection, caller.tenant_id, meant, at_most=at_most)
-
-
-async def _filter(connection: AnyConnection, tenant: int, where: DeadWhere, pointer: str) -> DeadFilter:
+async def dead_filter(connection: AnyConnection, tenant: int, where: OperationWhere, pointer: str) -> DeadFilter:
+    """Raises `invalid` with all faults. A schedule that does not exist has the id 0."""
     faults: list[Fault] = []
-    for field in ("name", "reason"):
+    for field in ("name", "reason", "user"):
         text: str | None = getattr(where, field)
         if text is not None and ("\0" in text or not text or len(text) > LONGEST_REASON):
-            faults.append(Fault(f"{pointer}/{field}", "invalid-filter", f"{text[:40]!r} is in nobody's {field}"))
+            faults.append(
+                Fault(f"{pointer}/{field}", "invalid-filter", f"{field} has no NUL character; {text[:40]!r} has one")
+            )
     if where.over is not None and where.over not in _OVER:
         there = ", ".join(_OVER)
-        faults.append(Fault(f"{pointer}/over", "invalid-filter", f"{where.over[:40]!r} is no limit; there are {there}"))
+        faults.append(
+            Fault(
+                f"{pointer}/over",
+                "invalid-filter",
+                f"{where.over[:40]!r} is not a limit that a task can exceed; there are {there}",
+            )
+        )
     if where.graph is not None and not 0 < where.graph < 2**63:
-        faults.append(Fault(f"{pointer}/graph", "invalid-filter", f"{where.graph} is no graph's id"))
+        faults.append(
+            Fault(
+                f"{pointer}/graph",
+                "invalid-filter",
+                f"graph is the id of a graph, a positive whole number, not {where.graph}",
+            )
+        )
     moments: dict[str, datetime | None] = {}
     tag: tuple[str, str] | None = None
     try:
@@ -226,6 +199,7 @@ async def _filter(connection: AnyConnection, tenant: int, where: DeadWhere, poin
         tag=tag,
         schedule=schedule,
         graph=where.graph,
+        user=where.user,
         reason=where.reason,
         failure=None if where.over is None else _OVER[where.over],
         since=moments["since"],

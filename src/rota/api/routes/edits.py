@@ -15,7 +15,7 @@ from rota.api.answers import answer
 from rota.api.described import IF_MATCH, described
 from rota.api.requests import existing, if_match, read_json, task_id
 from rota.api.routes.tasks import has_ended, task_answer
-from rota.api.services import Services, announce, authorise
+from rota.api.services import Services, authorise, tell_edited
 from rota.model.answers.task_changes import Extended
 from rota.model.answers.tasks import TaskDocument
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
@@ -50,7 +50,7 @@ async def edit_task(request: Request, task: str) -> Response:
     movable = Movable(known.shape, known.isolation, known.unplaceable_waits)
     change = await _checked(services, caller, body, movable)
     edited = await _edit(services, caller, number, change, version)
-    _tell(services, number, edited)
+    tell_edited(services.leadership, edited)
     return answer(await task_answer(services, caller, number))
 
 
@@ -106,17 +106,6 @@ async def _edit(services: Services, caller: Caller, number: int, change: Edit, v
             raise not_found()
         raise has_ended(number, final[number].label)
     return edited
-
-
-def _tell(services: Services, number: int, edited: Edited) -> None:
-    """Tells the leader of the old pool, and that of the new one."""
-    now = edited.now
-    if now.state is State.READY and now.pool == edited.pool_before:
-        services.leadership.reordered(now.pool, now.task.tenant, number, now.task.order)
-    else:
-        services.leadership.cancelled(edited.pool_before, running=[], waiting=[number])
-    if now.state is not State.PAUSED:
-        announce(services.leadership, now)
 
 
 # ---- the cap -------------------------------------------------------------------------------------------------------
@@ -184,5 +173,5 @@ def _milliseconds(field: str, value: float | int | str | None) -> int:
     except ValueError as error:
         raise invalid([Fault(f"/{field}", "invalid-duration", str(error))]) from None
     if not _SHORTEST_MS <= amount <= _LARGEST_MS:
-        raise invalid([Fault(f"/{field}", "out-of-range", f"{str(value)[:40]!r} won't do: {right}")])
+        raise invalid([Fault(f"/{field}", "out-of-range", f"{right}, not {str(value)[:40]!r}")])
     return amount

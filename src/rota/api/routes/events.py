@@ -57,6 +57,8 @@ async def follow_events(request: Request) -> Response:
     elif after != OLDEST:
         since = None  # a client reconnects with the same query: "since 1m" is later by now
     lines = _stream(services.events.follow(caller.tenant_id, after, wanted, since=since or LONG_AGO, forever=forever))
+    if forever:
+        lines = services.open_connections.while_valid(caller, lines)
     return StreamingResponse(lines, media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 
@@ -84,7 +86,9 @@ def filter_of(query: QueryParams) -> EventFilter:
     task = query.get("task")
     number = digits(task)
     if task is not None and number is None:
-        raise invalid([Fault("/task", "invalid-filter", f"{task[:40]!r} is no task's id")])
+        raise invalid(
+            [Fault("/task", "invalid-filter", f"task is the id of a task, a positive whole number, not {task[:40]!r}")]
+        )
     return EventFilter(
         types=types_of(query.get("type")),
         task=number,
@@ -100,7 +104,9 @@ def types_of(text: str | None) -> frozenset[EventType] | None:
     unknown = [name for name in text.split(",") if name not in set(EventType)]
     if unknown:
         names = ", ".join(EventType)
-        raise invalid([Fault("/type", "invalid-filter", f"{unknown[0][:40]!r} is no type of event; there are {names}")])
+        raise invalid(
+            [Fault("/type", "invalid-filter", f"{unknown[0][:40]!r} is not a type of event; there are {names}")]
+        )
     return frozenset(EventType(name) for name in text.split(","))
 
 
@@ -109,7 +115,7 @@ def _tag(text: str | None) -> tuple[str, str] | None:
         return None
     name, colon, value = text.partition(":")
     if not name or not colon:
-        raise invalid([Fault("/tag", "invalid-filter", f"{text[:40]!r} is not name:value")])
+        raise invalid([Fault("/tag", "invalid-filter", f"tag is NAME:VALUE, such as team:ml, not {text[:40]!r}")])
     return name, value
 
 

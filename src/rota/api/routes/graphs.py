@@ -9,11 +9,12 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.admit.body import decode
+from rota.admit.every_fault import read_request
 from rota.admit.judge.graphs import tasks_of
 from rota.api.answers import answer, counts_of, filled, parents_by_rule
 from rota.api.described import IDEMPOTENCY_KEY, NAME, PAGE, SCHEDULE, SUBMITTED, TEXT, Parameter, described, read_query
-from rota.api.requests import existing, limit_of, read_body, task_id, text_of, when_of
+from rota.api.own_graph import cancel_growing, graph_number
+from rota.api.requests import existing, limit_of, read_body, text_of, when_of
 from rota.api.routes.pauses import HoldRequest, hold, read_reason, release
 from rota.api.routes.tasks import cancel_many
 from rota.api.services import Services, authorise
@@ -56,9 +57,9 @@ _RELATIVES = {"ancestors_of": True, "descendants_of": False}
 )
 async def submit_graph(request: Request) -> Response:
     """Submits a graph of up to 10,000 tasks, all or none of them. Dependencies name `ref`s, or ids of other tasks."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
-    graph = decode(body, GraphRequest)
+    graph = await read_request(services.admission, caller, body, GraphRequest)
     nodes = tasks_of(graph)
     admitted = await services.admission.submit(
         caller,
@@ -137,9 +138,9 @@ def _summary(row: asyncpg.Record, counts: dict[State, int], latest_end: datetime
 )
 async def get_graph(request: Request, graph: str) -> Response:
     """One graph: its status, its tasks with states, edges and times, and its critical path."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request, Scope.READ, by_tasks=True)
     query = read_query(request)
-    number = task_id(graph, "graph")
+    number = await graph_number(services, caller, graph)
     async with services.database.tenant(caller.tenant_id) as connection:
         row = existing(await graphs.read_graph(connection, number, caller.tenant_id), "graph")
         rows = await graphs.read_members(connection, number, caller.tenant_id)
@@ -196,9 +197,9 @@ def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str
 @described(GraphCancelled)
 async def cancel_graph(request: Request, graph: str) -> Response:
     """Cancels the waiting tasks, and stops the running ones. Ended tasks do not change."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
     number, live = await _live(services, caller, graph)
-    document = await cancel_many(services, caller, live)
+    document = await cancel_growing(services, caller, live, [number], cancel_many)
     return answer(GraphCancelled(id=number, cancelled=document.cancelled, cancelling=document.cancelling))
 
 
@@ -230,9 +231,8 @@ async def release_graph(request: Request, graph: str) -> Response:
 
 async def _live(services: Services, caller: Caller, graph: str) -> tuple[int, list[int]]:
     """The id of a graph, and its live tasks."""
-    number = task_id(graph, "graph")
+    number = await graph_number(services, caller, graph)
     async with services.database.tenant(caller.tenant_id) as connection:
-        existing(await graphs.read_graph(connection, number, caller.tenant_id), "graph")
         live = await graphs.live_members(connection, number, caller.tenant_id)
     if not live:
         raise conflict("already-terminal", f"graph {number} has ended already")
@@ -259,6 +259,6 @@ async def rerun_graph(request: Request, graph: str) -> Response:
 
 
 async def _again(services: Services, caller: Caller, graph: str, *, retry: bool) -> Response:
-    number = task_id(graph, "graph")
+    number = await graph_number(services, caller, graph)
     made = await services.graph_runs.again(caller, number, retry=retry)
     return answer(GraphAgain(id=made.graph, tasks=made.tasks, rerun_of=LEFT_OUT if retry else number), 201)

@@ -19,8 +19,8 @@ from rota.dispatch.leader import PoolLeader
 from rota.model.answers.cluster import Health, Readiness
 from rota.model.errors import Problem, unavailable
 from rota.model.tenant import Scope
-from rota.observe.metrics import NodeFigures, PoolFigures, ResourceFigures
-from rota.store.reading import check_reachable, table_sizes
+from rota.observe.metrics import ClusterFigures, NodeFigures, PoolFigures, ResourceFigures
+from rota.store.reading import LISTED_DAYS, check_reachable, count_nodes, row_counts
 
 router = APIRouter(tags=["health"])
 internal = APIRouter(prefix="/internal", include_in_schema=False)
@@ -52,22 +52,29 @@ async def get_readiness(request: Request) -> Response:
 @router.get("/metrics")
 @described(PLAIN_TEXT)
 async def get_metrics(request: Request) -> Response:
-    """Metrics for Prometheus, without names of tenants or tasks. They need no token, unless the operator says so."""
+    """Metrics for Prometheus, without names of tenants or tasks. They need no token, unless the operator says so.
+
+    Every gauge is as of the request. One that can't be read, because the database is away or this server node does not
+    lead the pool, is absent.
+    """
     found = services(request)
     if found.settings.metrics_private:
         await authorise(request, Scope.OPERATE)
+    cluster = await _cluster_figures(found)
+    leading = [one for one in found.leadership.leaders.values() if one.ready.is_set() and one.pool.lease.valid()]
+    figures = NodeFigures(found.admission.admitted, cluster, [_pool_figures(leader) for leader in leading])
+    return Response(request.app.state.metrics.text(figures), media_type="text/plain; version=0.0.4")
+
+
+async def _cluster_figures(found: Services) -> ClusterFigures:
+    silent_seconds = found.settings.timings.silent_seconds
     try:
-        async with found.database.engine() as connection:
-            sizes = await table_sizes(connection)
-    except Problem:
-        sizes = {}
-    text = request.app.state.metrics.text(_figures(found, sizes))
-    return Response(text, media_type="text/plain; version=0.0.4")
-
-
-def _figures(found: Services, sizes: dict[str, int]) -> NodeFigures:
-    pools = [_pool_figures(leader) for leader in found.leadership.leaders.values()]
-    return NodeFigures(found.admission.admitted, sizes.get("queue", 0), sizes.get("dead_letters", 0), pools)
+        async with asyncio.timeout(READY_SECONDS), found.database.engine() as connection:
+            counts = await row_counts(connection)
+            nodes = await count_nodes(connection, silent_seconds=silent_seconds, seen_within_days=LISTED_DAYS)
+    except (Problem, TimeoutError):
+        return ClusterFigures()
+    return ClusterFigures(counts.get("queue"), counts.get("dead_letters"), nodes)
 
 
 def _pool_figures(leader: PoolLeader) -> PoolFigures:

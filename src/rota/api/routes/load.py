@@ -17,8 +17,7 @@ from rota.api.services import Services, authorise
 from rota.decide import overview
 from rota.decide.demand import Demand
 from rota.decide.demand import ResourceLoad as ResourceDemand
-from rota.decide.explain import Probe
-from rota.dispatch.pool_questions import Insight, PoolLoad
+from rota.dispatch.pool_questions import Insight, PoolLoad, Question
 from rota.dispatch.recalls import recall_paused
 from rota.model.answers.fields import only
 from rota.model.answers.waiting import (
@@ -62,7 +61,12 @@ async def get_pool_load(request: Request, name: str) -> Response:
         tenants = await reading.tenant_names(connection, shown)
         kept = [reservation.node for reservation in load.overview.reservations]
         nodes = await reading.node_names(connection, [*(one.node for one in load.overview.nodes), *kept])
-    return answer(load_of(load, caller, lanes=lanes, tenants=tenants, nodes=nodes, everything=everything))
+        away = [one.node for one in load.overview.nodes if not one.here]
+        silent_seconds = services.settings.timings.silent_seconds
+        states = await reading.node_states(connection, away, silent_seconds=silent_seconds)
+    return answer(
+        load_of(load, caller, lanes=lanes, tenants=tenants, nodes=nodes, states=states, everything=everything)
+    )
 
 
 def load_of(
@@ -72,6 +76,7 @@ def load_of(
     lanes: dict[int, str],
     tenants: dict[int, str],
     nodes: dict[int, str],
+    states: dict[int, str],
     everything: bool,
 ) -> PoolLoadDocument:
     over, demand = load.overview, load.demand
@@ -107,7 +112,7 @@ def load_of(
         ],
         tenants=[_tenant(one, tenants.get(one.tenant, str(one.tenant))) for one in over.tenants[:MOST_TENANTS]],
         tenants_in_all=over.tenants_in_all,
-        nodes=[_node(one, nodes) for one in over.nodes],
+        nodes=[_node(one, nodes, states) for one in over.nodes],
         nodes_in_all=over.nodes_in_all,
         reservations=[
             Reservation(
@@ -146,11 +151,13 @@ def _tenant(one: overview.TenantLoad, name: str) -> TenantLoad:
     )
 
 
-def _node(one: overview.NodeLoad, names: dict[int, str]) -> NodeLoad:
+def _node(one: overview.NodeLoad, names: dict[int, str], states: dict[int, str]) -> NodeLoad:
+    """`states` are those of nodes that are not connected."""
+    connected = "up" if one.open else str(one.closed_for or Closed.DRAINING)
     return NodeLoad(
         id=one.node,
         name=names.get(one.node, str(one.node)),
-        state="away" if not one.here else "up" if one.open else str(one.closed_for or Closed.DRAINING),
+        state=connected if one.here else states.get(one.node, "lost"),
         capacity=amounts_of(one.capacity),
         free=amounts_of(one.free),
         running=one.held,
@@ -182,11 +189,11 @@ async def tell_load(request: Request, pool: int) -> Response:
     return answer(_insight(from_a_server(request), pool).load())
 
 
-@internal.post("/pools/{pool}/explain")
+@internal.post("/pools/{pool}/waiting")
 async def tell_why(request: Request, pool: int) -> Response:
     found = from_a_server(request)
-    asked = msgspec.json.decode(await read_body(request, limit=_LIMIT), type=list[int | Probe])
-    return answer(_insight(found, pool).explain(asked))
+    question = msgspec.json.decode(await read_body(request, limit=_LIMIT), type=Question)
+    return answer(await _insight(found, pool).answer(question))
 
 
 @internal.post("/pools/{pool}/nodes/{node}/reload")

@@ -14,6 +14,7 @@ from rota.api import log_streams
 from rota.api.described import PAGE, PLAIN_TEXT, TRUTH, WHEN, Media, Parameter, described, one_of, read_query, whole
 from rota.api.log_streams import TaskLog, Unreadable
 from rota.api.members import read_members
+from rota.api.own_graph import check_tasks
 from rota.api.requests import Cursors, existing, limit_of, task_id, truth_of, when_of, whole_number
 from rota.api.services import Services, authorise
 from rota.model.answers.fields import only
@@ -61,12 +62,21 @@ async def get_log(request: Request, task: str) -> Response:
     graph gives the output of its tasks, `limit` at a time unless it is followed, each below a heading or in lines that
     name it; the header `rota-next`, and `next` in the last line, have the cursor of the next page.
     """
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request, Scope.READ, by_tasks=True)
     query = read_query(request)
     number = task_id(task)
+    await check_tasks(services, caller, [number])
     name = query.get("stream")
     if name is not None and name not in NUMBERS:
-        raise invalid([Fault("/stream", "invalid-filter", f"{name[:40]!r} is neither stdout nor stderr")])
+        raise invalid(
+            [
+                Fault(
+                    "/stream",
+                    "invalid-filter",
+                    f"stream is stdout or stderr, not {name[:40]!r}; leave it out for both",
+                )
+            ]
+        )
     asked = whole_number(query, "attempt", default=0, least=0, most=32_767)
     wanted = LogQuery(number, asked, NUMBERS[name] if name else None, when_of(query, "since"))
     after = whole_number(query, "after", default=-1, least=0, most=2**31 - 1)
@@ -85,6 +95,7 @@ async def get_log(request: Request, task: str) -> Response:
     await log.begin(how.tail)
     if how.follow:
         followed = log_streams.follow(log, with_progress=how.with_progress)
+        followed = services.open_connections.while_valid(caller, followed)
         return StreamingResponse(followed, media_type=_JSON_LINES)
     # The first page is read before the answer begins, so that a problem still has its own status.
     first = await log.first_page()
@@ -125,6 +136,7 @@ async def _graph_log(services: Services, caller: Caller, wanted: LogQuery, how: 
 
     if how.follow:
         followed = _follow_graph(services, caller, wanted.task, log_of, how)
+        followed = services.open_connections.while_valid(caller, followed)
         return StreamingResponse(followed, media_type=_JSON_LINES)
     page = await read_members(services, caller, wanted.task, after=how.after_member, limit=how.limit)
     logs = [log_of(member) for member in page.members]

@@ -46,7 +46,7 @@ async def do_once(request: Request) -> Response:
     409 `once-claimed`: another client is doing it; ask again later. 409 `claim-lost`: the claim expired and another
     client has it.
     """
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
     body = await read_json(request, OnceRequest, limit=_MOST_BODY_BYTES)
     result = bytes(body.result)
     lease_ms = _check(body, result)
@@ -70,14 +70,16 @@ async def do_once(request: Request) -> Response:
             result_before = raw_json(found.result)
             return answer(only(OnceDocument, key=body.key, first=False, done=True, result=result_before))
         case Taken() if result and body.claim is not None:
-            raise conflict("claim-lost", f"the claim on {body.key[:80]!r} lapsed, and another has it now")
+            raise conflict(
+                "claim-lost", f"the lease on {body.key[:80]!r} has expired, and another caller has the claim now"
+            )
         case Taken():
             raise Problem(
                 "once-claimed",
                 status=409,
                 title="Conflict",
                 retry_after_seconds=found.retry_after_seconds,
-                detail=f"another is doing {body.key[:80]!r} right now; ask again",
+                detail=f"another caller is doing {body.key[:80]!r} right now; ask again",
             )
 
 
@@ -126,11 +128,13 @@ async def do_once_for_task(request: Request) -> Response:
     result = _json_of(ask.result)
     faults = _key_faults(ask.key)
     if ask.action not in ("claim", "done", "give-up") or (ask.action == "done") != bool(result):
-        faults.append(Fault("/action", "invalid-value", "action is claim, done (with a result) or give-up"))
+        faults.append(
+            Fault("/action", "invalid-value", "action is claim, done (with a result) or give-up, and nothing else")
+        )
     if not 1 <= len(ask.nonce) <= 64 or not (0 < ask.task < 2**63 and 0 < ask.attempt < 2**15):
         faults.append(Fault("/nonce", "invalid-value", "there is no such attempt or use"))
     if len(result) > MOST_RESULT_BYTES:
-        faults.append(Fault("/result", "too-large", f"at most {MOST_RESULT_BYTES} bytes of JSON are kept"))
+        faults.append(Fault("/result", "too-large", f"a result has at most {MOST_RESULT_BYTES:,} bytes of JSON"))
     if faults:
         raise invalid(faults)
     claim = f"task-{ask.task}/{ask.attempt}/{ask.nonce}"

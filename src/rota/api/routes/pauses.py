@@ -10,7 +10,7 @@ from rota.api.answers import answer
 from rota.api.described import described
 from rota.api.requests import read_body, read_json, task_id
 from rota.api.routes.tasks import checked_ids, has_ended, refused_ended
-from rota.api.services import Services, announce, authorise
+from rota.api.services import Services, announce, authorise, tell_held
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import HoldAnswer, PauseAnswer, RefusedTask
 from rota.model.errors import Fault, conflict, invalid, not_found
@@ -127,16 +127,19 @@ async def read_reason(request: Request) -> str:
 
 async def hold(services: Services, caller: Caller, ids: list[int], reason: str) -> list[int]:
     """Holds waiting tasks; returns those that are held now and were not before."""
+    sentence = pausing.held_reason(caller.user, checked_reason(reason, "/reason"))
+    async with services.database.engine() as connection:
+        held = await pausing.hold_tasks(connection, ids, caller.tenant_id, sentence, user=caller.user)
+    tell_held(services.leadership, held)
+    return [task for task, _ in held]
+
+
+def checked_reason(reason: str, pointer: str) -> str:
     reason = reason.strip()
     if len(reason) > LONGEST_REASON or not (reason.isprintable() or not reason):
         detail = f"a reason is one line of at most {LONGEST_REASON} characters"
-        raise invalid([Fault("/reason", "out-of-range", detail)])
-    sentence = f"held by {caller.user}" + (f": {reason}" if reason else "")
-    async with services.database.engine() as connection:
-        held = await pausing.hold_tasks(connection, ids, caller.tenant_id, sentence, user=caller.user)
-    for pool in {pool for _, pool in held}:
-        services.leadership.cancelled(pool, running=[], waiting=[task for task, own in held if own == pool])
-    return [task for task, _ in held]
+        raise invalid([Fault(pointer, "out-of-range", detail)])
+    return reason
 
 
 async def release(services: Services, caller: Caller, ids: list[int]) -> list[int]:

@@ -66,7 +66,7 @@ async def add_pool(request: Request) -> Response:
     async with services.database.engine() as connection:
         made = await catalogue.add_pool(connection, pool)
         if made is None:
-            raise conflict("pool-exists", f"there is a pool {body.name} already")
+            raise conflict("pool-exists", f"there is a pool {body.name} already; choose another name")
         await audit(connection, caller, "pool.add", made.name)
     await tell_of_rules(services)
     return answer(filled(PoolDocument, made), 201)
@@ -122,7 +122,7 @@ def _changed(pool: PoolRule, change: PoolChange, faults: FaultList) -> PoolRule:
     ):
         value = changed.get(name)
         if value is not None and not least <= value <= most:
-            faults.add(name, "out-of-range", f"{value} is not from {least} to {most:,}")
+            faults.add(name, "out-of-range", f"it is from {least:,} to {most:,}, not {value}")
     if change.isolations is not UNSET:
         if not change.isolations or not set(change.isolations) <= set(ISOLATIONS):
             faults.add("isolations", "out-of-range", f"isolations are some of {', '.join(ISOLATIONS)}")

@@ -51,7 +51,11 @@ async def change_retention(request: Request) -> Response:
     faults = FaultList()
     for name, days in changed.items():
         if days is not None and not 1 <= days <= MOST_DAYS:
-            faults.add(name, "out-of-range", f"from 1 to {MOST_DAYS} days, or null for ever; not {days}")
+            faults.add(
+                name,
+                "out-of-range",
+                f"it is a number of days from 1 to {MOST_DAYS:,}, or null to keep for ever, not {days}",
+            )
     faults.check()
     async with services.database.engine() as connection:
         kept = replace(await retention.read_retention(connection), **changed)

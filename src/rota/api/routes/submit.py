@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from rota.admit.body import decode
+from rota.admit.every_fault import read_request
 from rota.admit.judge.arrays import expanded
 from rota.api.answers import answer
 from rota.api.described import IDEMPOTENCY_KEY, described
@@ -13,7 +13,7 @@ from rota.api.services import Services, authorise
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.tasks import Submitted, SubmittedBatch
 from rota.model.errors import Fault, invalid
-from rota.model.request.task_request import MAX_BATCH, BatchRequest, TaskRequest
+from rota.model.request.task_request import BatchRequest, TaskRequest
 from rota.model.tenant import Caller, Scope
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
@@ -28,9 +28,9 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 )
 async def submit_task(request: Request) -> Response:
     """Submits one task, or an array of it. 201: it is stored durably."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
-    task = decode(body, TaskRequest)
+    task = await read_request(services.admission, caller, body, TaskRequest)
     if task.array is not None or task.items:
         return await _submit_array(services, caller, request, task, body)
     admitted = await services.admission.submit(
@@ -68,11 +68,9 @@ async def _submit_array(
 @described(SubmittedBatch, body=BatchRequest, headers=(IDEMPOTENCY_KEY,))
 async def submit_batch(request: Request) -> Response:
     """Submits up to 10,000 tasks, all or none. `after` may name a `ref` of the same batch."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
-    batch = decode(body, BatchRequest)
-    if not 1 <= len(batch.tasks) <= MAX_BATCH:
-        raise invalid([Fault("/tasks", "out-of-range", f"a batch has 1 to {MAX_BATCH} tasks, not {len(batch.tasks)}")])
+    batch = await read_request(services.admission, caller, body, BatchRequest)
     admitted = await services.admission.submit(
         caller,
         batch.tasks,

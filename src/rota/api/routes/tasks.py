@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
-from rota.api.answers import answer, array_of, outcome_of, output_of, summary_of, task_of
+from rota.api.answers import answer, array_of, output_of, summary_of, task_of
 from rota.api.described import (
     ANCESTORS_OF,
     DESCENDANTS_OF,
@@ -24,6 +24,7 @@ from rota.api.described import (
     read_query,
 )
 from rota.api.leaders import all_running
+from rota.api.own_graph import cancel_with_submitted, check_tasks
 from rota.api.related import RELATIONS, related_ids
 from rota.api.requests import (
     check_scope,
@@ -39,7 +40,7 @@ from rota.api.requests import (
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, RefusedTask, Retried
-from rota.model.answers.tasks import EndedTask, TaskDocument, TaskPage, WaitAnswer
+from rota.model.answers.tasks import TaskDocument, TaskPage
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller, Scope
@@ -56,16 +57,11 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 MOST_WAIT_SECONDS = 30
 MOST_IDS = 10_000
 _OF_SINGLE_TASKS = {"state", "status", "tag", "graph", "worker", *RELATIONS}
-_SMALL_BODY = 4 * 1024 * 1024
+SMALL_BODY = 4 * 1024 * 1024
 
 
 class IdsRequest(msgspec.Struct, forbid_unknown_fields=True):
     ids: list[int]
-
-
-class WaitRequest(msgspec.Struct, forbid_unknown_fields=True):
-    ids: list[int]
-    timeout: float = 20.0
 
 
 # ---- read --------------------------------------------------------------------------------------------------------
@@ -93,7 +89,7 @@ async def list_tasks(request: Request) -> Response:
     query = read_query(request)
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
-    states = _states(query.get("state"), query.get("status"))
+    states = states_of(query.get("state"), query.get("status"))
     fold = _fold(query)
     tenant = await tenant_named(services, caller, query.get("tenant"))
     # The leaders know the running tasks, which are few; the queue may have millions of waiting ones before them.
@@ -130,7 +126,8 @@ async def list_tasks(request: Request) -> Response:
             arrays = await graphs.list_graphs(
                 connection, tenant, alike, before=before, limit=limit, from_id=page.next or 0
             )
-    found = {row["id"]: summary_of(row) for row in page.rows}
+        names = await graphs.names_in_graphs(connection, [row["id"] for row in page.rows], tenant)
+    found = {row["id"]: summary_of(row, names) for row in page.rows}
     found |= {row["id"]: array_of(row) for row in arrays.rows}
     looked = max(page.next or 0, arrays.next or 0)  # as far as both have read
     ids = sorted((number for number in found if number >= looked), reverse=True)
@@ -143,7 +140,15 @@ def _fold(query: QueryParams) -> bool:
     """Whether each array is one entry. Filters that differ among the tasks of an array apply to its tasks instead."""
     text = query.get("fold")
     if text not in (None, "arrays"):
-        raise invalid([Fault("/fold", "invalid-filter", f"{text[:40]!r} can't be folded; arrays can")])
+        raise invalid(
+            [
+                Fault(
+                    "/fold",
+                    "invalid-filter",
+                    f"fold is `arrays`, which lists each array as one entry, or is left out; not {text[:40]!r}",
+                )
+            ]
+        )
     return text is not None and _OF_SINGLE_TASKS.isdisjoint(query)
 
 
@@ -154,7 +159,15 @@ async def tenant_named(services: Services, caller: Caller, name: str | None) -> 
     async with services.database.engine() as connection:
         found = {row.name: row.id for row in await read_tenants(connection)}
     if name not in found:
-        raise invalid([Fault("/tenant", "invalid-filter", f"there is no tenant {name[:40]!r}")])
+        raise invalid(
+            [
+                Fault(
+                    "/tenant",
+                    "invalid-filter",
+                    f"there is no tenant {name[:40]!r}; rota tenant list shows those there are",
+                )
+            ]
+        )
     return found[name]
 
 
@@ -162,7 +175,7 @@ def _plain(text: str) -> str:
     return text.replace("\0", "\ufffd")  # PostgreSQL text has no NUL, and no name either
 
 
-def _states(state: str | None, status: str | None) -> list[State]:
+def states_of(state: str | None, status: str | None) -> list[State]:
     chosen = list(State)
     if state is not None:
         wanted = state.split(",")
@@ -184,7 +197,7 @@ def tag_of(text: str | None) -> tuple[str, str] | None:
         return None
     name, colon, value = text.partition(":")
     if not name or not colon or "\0" in text:
-        raise invalid([Fault("/tag", "invalid-filter", f"{text[:40]!r} is not name:value")])
+        raise invalid([Fault("/tag", "invalid-filter", f"tag is NAME:VALUE, such as team:ml, not {text[:40]!r}")])
     return name, value
 
 
@@ -201,14 +214,15 @@ def tag_of(text: str | None) -> tuple[str, str] | None:
 )
 async def get_task(request: Request, task: str) -> Response:
     """One task. With `wait`, answers when it has ended, or when the time is up."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request, Scope.READ, by_tasks=True)
     read_query(request)
     seconds = seconds_of(request.query_params, "wait", most=MOST_WAIT_SECONDS)
     number = task_id(task)
+    await check_tasks(services, caller, [number])
     with services.waiting.waiter([number]) as waiter:
         document = await task_answer(services, caller, number)
         ended = document.status not in (Status.WAITING.value, Status.IN_PROGRESS.value)
-        if not ended and seconds and await waiter.until_all_ended(seconds):
+        if not ended and seconds and await waiter.until_over(seconds):
             document = await task_answer(services, caller, number)
     return answer(document)
 
@@ -222,46 +236,32 @@ async def task_row(connection: AnyConnection, number: int, tenant: int) -> async
 
 async def task_answer(services: Services, caller: Caller, number: int) -> TaskDocument:
     async with services.database.tenant(caller.tenant_id) as connection:
-        row = await task_row(connection, number, caller.tenant_id)
-        document = task_of(row)
-        if row["final_state"] == State.DONE and "outputs" in document.spec:
-            stored = await task_outputs(connection, task=number, tenant=caller.tenant_id, attempt=row["final_number"])
-            document = msgspec.structs.replace(document, outputs=[output_of(one) for one in stored])
+        [document] = await documents_of(connection, [await task_row(connection, number, caller.tenant_id)], caller)
     return document
 
 
-@router.post("/wait")
-@described(WaitAnswer, body=WaitRequest)
-async def wait_for_tasks(request: Request) -> Response:
-    """Answers when all the tasks have ended, or when the time is up, with those that have ended."""
-    services, caller = await authorise(request, Scope.READ)
-    body = await read_json(request, WaitRequest, limit=_SMALL_BODY)
-    ids = checked_ids(body.ids)
-    if not 0 <= body.timeout <= MOST_WAIT_SECONDS:
-        raise invalid([Fault("/timeout", "out-of-range", f"from 0 to {MOST_WAIT_SECONDS} seconds")])
-    with services.waiting.waiter(ids) as waiter:
-        ended = await _outcomes(services, caller, ids)
-        if len(ended) < len(ids):
-            async with services.database.tenant(caller.tenant_id) as connection:
-                known = await reading.known_tasks(connection, ids, caller.tenant_id)
-            if len(known) < len(ids):
-                raise not_found()
-            for document in ended:
-                waiter.ended(document.id)
-            if await waiter.until_all_ended(body.timeout) or len(waiter.left) < len(ids) - len(ended):
-                ended = await _outcomes(services, caller, ids)
-    return answer(WaitAnswer(ended=ended, pending=len(ids) - len(ended)))
-
-
-async def _outcomes(services: Services, caller: Caller, ids: list[int]) -> list[EndedTask]:
-    async with services.database.tenant(caller.tenant_id) as connection:
-        rows = await reading.read_outcomes(connection, ids, caller.tenant_id)
-    return [outcome_of(row) for row in rows]
+async def documents_of(connection: AnyConnection, rows: Sequence[asyncpg.Record], caller: Caller) -> list[TaskDocument]:
+    """The documents of tasks, with the files that those which are done have kept."""
+    documents = [task_of(row) for row in rows]
+    keeping = {
+        row["id"]: row["final_number"]
+        for row, document in zip(rows, documents, strict=True)
+        if row["final_state"] == State.DONE and "outputs" in document.spec
+    }
+    if not keeping:
+        return documents
+    stored = await task_outputs(connection, keeping, caller.tenant_id)
+    return [
+        msgspec.structs.replace(document, outputs=[output_of(one) for one in stored.get(document.id, [])])
+        if document.id in keeping
+        else document
+        for document in documents
+    ]
 
 
 def checked_ids(ids: list[int]) -> list[int]:
     if not 1 <= len(ids) <= MOST_IDS:
-        raise invalid([Fault("/ids", "out-of-range", f"1 to {MOST_IDS} ids, not {len(ids)}")])
+        raise invalid([Fault("/ids", "out-of-range", f"ids has 1 to {MOST_IDS:,} ids, not {len(ids):,}")])
     if any(not 0 < number < 2**63 for number in ids):
         raise not_found()
     return sorted(set(ids))
@@ -273,17 +273,20 @@ def checked_ids(ids: list[int]) -> list[int]:
 @router.post("/{task}/cancel")
 @described(CancelAnswer)
 async def cancel_task(request: Request, task: str) -> Response:
-    """Cancels a waiting task at once; stops a running one."""
-    services, caller = await authorise(request, Scope.WRITE)
+    """Cancels a waiting task at once; stops a running one. What it submitted with its key is cancelled with it."""
+    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
     number = task_id(task)
-    document = await cancel_many(services, caller, [number])
-    if document.refused:
+    await check_tasks(services, caller, [number])
+    document = await cancel_with_submitted(services, caller, [number], cancel_many)
+    if document.refused and not document.cancelled and not document.cancelling:
         refusal = document.refused[0]
         if refusal.reason == "unknown":
             raise not_found()
         raise has_ended(number, refusal.state)
     cancelling = bool(document.cancelling)
-    state = State.RUNNING if cancelling else State.CANCELLED
+    state = State.RUNNING if number in document.cancelling else State.CANCELLED
+    if document.refused:  # it has ended itself, but not all that it submitted
+        state = next(one for one in State if one.label == document.refused[0].state)
     return answer(CancelAnswer(id=number, state=state.label, status=STATUS[state].value, cancelling=cancelling))
 
 
@@ -291,9 +294,11 @@ async def cancel_task(request: Request, task: str) -> Response:
 @described(CancelManyAnswer, body=IdsRequest)
 async def cancel_tasks(request: Request) -> Response:
     """Cancels many tasks; ended and unknown ones are refused."""
-    services, caller = await authorise(request, Scope.WRITE)
-    body = await read_json(request, IdsRequest, limit=_SMALL_BODY)
-    return answer(await cancel_many(services, caller, checked_ids(body.ids)))
+    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
+    body = await read_json(request, IdsRequest, limit=SMALL_BODY)
+    ids = checked_ids(body.ids)
+    await check_tasks(services, caller, ids)
+    return answer(await cancel_with_submitted(services, caller, ids, cancel_many))
 
 
 async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> CancelManyAnswer:
@@ -362,7 +367,7 @@ async def rerun(services: Services, caller: Caller, number: int) -> int:
             "already-retried",
             status=409,
             title="Conflict",
-            detail=f"task {number} was retried already, as {run.rerun}",
+            detail=f"task {number} was retried already, as task {run.rerun}",
             extra={"retried_as": run.rerun},
         )
     services.leadership.announce(run.pool, run.ready)

@@ -131,15 +131,15 @@ def _wanted(request: WebhookRequest) -> EventFilter:
     unknown = [name for name in request.events if name not in set(EventType)]
     if unknown:
         names = ", ".join(EventType)
-        faults.add("events", "out-of-range", f"{unknown[0][:40]!r} is no type of event; there are {names}")
+        faults.add("events", "out-of-range", f"{unknown[0][:40]!r} is not a type of event; there are {names}")
     if request.task is not None and not 0 < request.task < 2**63:
         faults.add("task", "out-of-range", "an id is a positive number")
     if len(request.tag) > 1:
-        faults.add("tag", "out-of-range", f"one tag, not {len(request.tag)}")
+        faults.add("tag", "out-of-range", f"a webhook is filtered by one tag, not by {len(request.tag)}")
     tags = [("tag", text) for pair in request.tag.items() for text in pair]
     for field, text in (("schedule", request.schedule), ("name", request.name), *tags):
         if text is not None and (len(text) > MOST_TEXT or "\0" in text):
-            faults.add(field, "out-of-range", f"at most {MOST_TEXT} characters, and no NUL")
+            faults.add(field, "out-of-range", f"a filter has at most {MOST_TEXT} characters, and no NUL among them")
     faults.check()
     return EventFilter(
         types=frozenset(map(EventType, request.events)) if request.events else None,

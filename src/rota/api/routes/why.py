@@ -5,23 +5,30 @@ Only the leader knows the position of a ready task; the answer says if it is unr
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, filled, how_it_ended, instant, start_by_of, tolerance_of
 from rota.api.described import described, read_query
-from rota.api.leaders import explained
+from rota.api.leaders import asked_of_leader
 from rota.api.requests import task_id
 from rota.api.routes.tasks import task_row
 from rota.api.services import Services, authorise
-from rota.decide.explain import Explanation
+from rota.api.start_estimates import MOST_CHAIN, estimate_starts, planned_of, why_unknown
+from rota.decide import wording
+from rota.decide.explain import Explanation, Probe
+from rota.decide.reason import OBSTACLES, Reason
+from rota.dispatch.pool_questions import Question
 from rota.model.answers import waiting
 from rota.model.answers.waiting import BlockingTask, TaskExplanation
-from rota.model.clock import from_us
-from rota.model.task import STATUS, State
+from rota.model.clock import from_us, to_us
+from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller, Scope
 from rota.store import reading
+from rota.store.waiting_chain import Pauses, read_pauses, read_waiting_chain
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
@@ -43,14 +50,7 @@ async def explain_task(request: Request, task: str) -> Response:
         if row["live_state"] == State.BLOCKED:
             parents, waits = await reading.blocked_by(connection, number, limit=MOST_PARENTS)
     state = State(row["live_state"] if row["live_state"] is not None else row["final_state"])
-    if state is State.BLOCKED:
-        found = _blocked(parents, waits)
-    elif state in (State.READY, State.RUNNING):
-        found = await _asked(services, caller, row, state)
-    else:
-        # The row says delayed until the task starts: only the leader knows why it waits after its time.
-        due = await explained(services, row["pool_now"], [number]) if state is State.DELAYED else None
-        found = (due[0] if due else None) or _settled(row, state)
+    found = await _found(services, caller, row, state, parents, waits)
     explanation = await explanation_of(services, found, *tolerance_of(row))
     if row["live_expires"]:
         dropped = f"; it is dropped if it has not started by {instant(row['live_start_by'])}"
@@ -89,69 +89,157 @@ async def explanation_of(
     )
 
 
+async def _found(
+    services: Services,
+    caller: Caller,
+    row: asyncpg.Record,
+    state: State,
+    parents: list[tuple[int, State | None]],
+    waits: int,
+) -> Explanation:
+    if state in (State.READY, State.RUNNING, State.DELAYED):
+        # The row says delayed until the task starts: only the leader knows why it waits after its time.
+        answer = await asked_of_leader(services, row["pool_now"], Question([row["id"]]))
+        known = answer.explanations[0] if answer is not None else None
+        if known is not None:
+            return known
+    if state is State.RUNNING:
+        since = instant(row["live_started_at"])
+        return Explanation(
+            reason=Reason.RUNNING, sentence=f"it runs on {row['live_node']} since {since}", basis="running"
+        )
+    if STATUS[state] is not Status.WAITING:
+        return _ended(row, state)
+    if state is State.PAUSED:
+        found = _stopped(row)
+    elif state is State.READY:
+        found = await _in_database(services, caller, row)
+    else:
+        reason, sentence = _blocked(parents, waits) if state is State.BLOCKED else _delayed(row)
+        found = await _later(services, caller, row, reason, sentence)
+    async with services.database.engine() as connection:
+        return while_paused(found, await read_pauses(connection, row["pool_now"], row["tenant"]))
+
+
+def while_paused(found: Explanation, paused: Pauses) -> Explanation:
+    """A paused pool or tenant is said wherever the task stands; a leader may not know it yet, or can't be asked."""
+    if not paused.pool and not paused.tenant:
+        return found
+    what, whose = ("the pool", "nothing new") if paused.pool else ("your tenant", "nothing new of it")
+    besides = f"an operator has paused {what}: {whose} starts until it is resumed"
+    sentence = found.sentence if besides in found.sentence else f"{found.sentence}; besides, {besides}"
+    return without_start(msgspec.structs.replace(found, sentence=sentence), f"nothing starts before {what} is resumed")
+
+
+def without_start(found: Explanation, unknown: str) -> Explanation:
+    return msgspec.structs.replace(
+        found, estimated_start_us=None, basis="unknown", run_times=None, likely_node=None, start_unknown=unknown
+    )
+
+
 # ---- from the row alone -------------------------------------------------------------------------------------------
 
 
-def _blocked(parents: list[tuple[int, State | None]], waits: int) -> Explanation:
+def _blocked(parents: list[tuple[int, State | None]], waits: int) -> tuple[Reason, str]:
     if not parents:
-        return Explanation(reason="blocked", sentence="the tasks it waited for have ended; it is about to be released")
+        return Reason.BLOCKED, "the tasks it waited for have ended; it is about to be released"
     shown = ", ".join(f"{parent} ({state.label})" if state else str(parent) for parent, state in parents)
     more = f" and {waits - len(parents):,} more" if waits > len(parents) else ""
-    return Explanation(reason="blocked", sentence=f"it waits for task{'s' if waits > 1 else ''} {shown}{more}")
+    return Reason.BLOCKED, f"it waits for task{'s' if waits > 1 else ''} {shown}{more}"
 
 
-def _settled(row: asyncpg.Record, state: State) -> Explanation:
-    """Paused, delayed, or ended."""
-    if state is State.PAUSED:
-        if row["held_reason"]:
-            sentence = f"{row['held_reason']}; rota release {row['id']} lets it go on"
-            return Explanation(reason="held", sentence=sentence)
-        return Explanation(reason="paused", sentence=f"paused by its owner; rota resume {row['id']} lets it go on")
-    if state is not State.DELAYED:
-        because = f": {row['reason']}" if row["reason"] else ""
-        return Explanation(
-            reason="ended", sentence=f"it has ended {state.label} at {instant(row['ended_at'])}{because}", basis="ended"
-        )
-    at = row["live_wake_at"]
+def _delayed(row: asyncpg.Record) -> tuple[Reason, str]:
     failed = row["last_number"]
     why = (
         f"attempt {failed} {how_it_ended(row['last_failure'])}; the next starts" if failed else "it was asked to start"
     )
-    microseconds = None if at is None else int(at.timestamp() * 1_000_000)
-    return Explanation(
-        reason="backing-off" if failed else "delayed",
-        sentence=f"{why} not before {instant(at)}",
-        estimated_start_us=microseconds,
-        basis="its-time",
+    return Reason.BACKING_OFF if failed else Reason.DELAYED, f"{why} not before {instant(row['live_wake_at'])}"
+
+
+def _stopped(row: asyncpg.Record) -> Explanation:
+    if row["held_reason"]:
+        release = f"rota release {row['id']}"
+        sentence = f"{row['held_reason']}; {release} lets it go on"
+        return Explanation(reason=Reason.HELD, sentence=sentence, start_unknown=f"it does not start before {release}")
+    resume = f"rota resume {row['id']}"
+    sentence = f"paused by its owner; {resume} lets it go on"
+    return Explanation(reason=Reason.PAUSED, sentence=sentence, start_unknown=f"it does not start before {resume}")
+
+
+def _ended(row: asyncpg.Record, state: State) -> Explanation:
+    because = f": {row['reason']}" if row["reason"] else ""
+    sentence = f"it has ended {state.label} at {instant(row['ended_at'])}{because}"
+    return Explanation(reason=Reason.ENDED, sentence=sentence, basis="ended")
+
+
+# ---- with what the leaders estimate ---------------------------------------------------------------------------------
+
+
+async def _later(services: Services, caller: Caller, row: asyncpg.Record, reason: Reason, sentence: str) -> Explanation:
+    """A task that waits for others or for a time: the leaders tell when those end, and what else keeps it."""
+    number = row["id"]
+    async with services.database.tenant(caller.tenant_id) as connection:
+        chain = await read_waiting_chain(connection, [number], caller.tenant_id, limit=MOST_CHAIN)
+    own = planned_of(chain[number], caller) if number in chain else None
+    if own is None:
+        return Explanation(reason=reason, sentence=sentence, start_unknown="its state has just changed: ask again")
+    others = {
+        other: planned for other, live in chain.items() if other != number and (planned := planned_of(live, caller))
+    }
+    pools = {other: live.pool for other, live in chain.items()}
+    probe = Probe(**msgspec.structs.asdict(own))
+    estimated = await estimate_starts(services, {number: probe}, others, pools)
+    known = estimated.explanations.get(number)
+    if known is None:
+        if reason is not Reason.BLOCKED:
+            return Explanation(reason=reason, sentence=sentence, estimated_start_us=own.not_before_us, basis="its-time")
+        unknown = f"the leader of pool {row['pool_name']} can't be asked right now"
+        return Explanation(reason=reason, sentence=sentence, start_unknown=unknown)
+    if known.sentence and known.reason in OBSTACLES:
+        sentence = f"{sentence}; besides, {known.sentence}"
+    elif known.estimated_start_us is None and reason is not Reason.BLOCKED:
+        known = msgspec.structs.replace(
+            known, estimated_start_us=own.not_before_us, basis="its-time", start_unknown=""
+        )  # at least that is known
+    elif known.estimated_start_us is None and (because := why_unknown(estimated, chain, number)) is not None:
+        known = msgspec.structs.replace(known, start_unknown=because)
+    return msgspec.structs.replace(
+        known, reason=reason, sentence=sentence, position=None, ahead_of_mine=None, tenants_ahead=None
     )
 
 
-# ---- from the leader ------------------------------------------------------------------------------------------------
-
-
-async def _asked(services: Services, caller: Caller, row: asyncpg.Record, state: State) -> Explanation:
-    answers = await explained(services, row["pool_now"], [row["id"]])
-    known = answers[0] if answers else None
-    if known is not None:
-        return known
-    if state is State.RUNNING:
-        since = instant(row["live_started_at"])
-        return Explanation(reason="running", sentence=f"it runs on {row['live_node']} since {since}", basis="running")
+async def _in_database(services: Services, caller: Caller, row: asyncpg.Record) -> Explanation:
+    """A ready task that its leader does not have in memory: its position is counted in the database."""
     async with services.database.tenant(caller.tenant_id) as connection:
         ahead = await reading.queue_position(connection, row["id"], caller.tenant_id, up_to=MOST_COUNTED)
+        chain = await read_waiting_chain(connection, [row["id"]], caller.tenant_id, limit=1)
     position = None if ahead is None else ahead + 1
     where = f"behind the first {MOST_COUNTED:,}" if position is None else f"number {position:,}"
-    if answers is None:
+    own = chain.get(row["id"])
+    answer = None
+    if own is not None:
+        probe = Probe(task=own.task, shape=own.shape, in_database=MOST_COUNTED if ahead is None else ahead)
+        answer = await asked_of_leader(services, row["pool_now"], Question([probe]))
+    known = answer.explanations[0] if answer is not None else None
+    if known is None:
         return Explanation(
-            reason="leader-unreachable",
+            reason=Reason.LEADER_UNREACHABLE,
             position=position,
             ahead_of_mine=ahead,
             sentence=f"the leader of pool {row['pool_name']} can't be asked right now; "
             f"it is {where} of your tasks in the database",
+            start_unknown="only the leader knows how fast the queue moves",
         )
-    return Explanation(
-        reason="in-database",
+    if known.reason is not Reason.IN_DATABASE:
+        return msgspec.structs.replace(known, position=position, ahead_of_mine=ahead, tenants_ahead=None)
+    if ahead is None and known.estimated_start_us is not None:
+        least = wording.span(known.estimated_start_us - to_us(datetime.now(UTC)))
+        unknown = f"{MOST_COUNTED:,} tasks of yours come before it, and these alone take about {least}"
+        known = without_start(known, unknown)
+    return msgspec.structs.replace(
+        known,
         position=position,
         ahead_of_mine=ahead,
+        tenants_ahead=None,
         sentence=f"it is {where} of your tasks in the queue in the database; the leader has not read that far yet",
     )

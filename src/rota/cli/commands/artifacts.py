@@ -27,6 +27,7 @@ from rota.client.calls.artifact_calls import Progress, no_progress
 from rota.client.options import TaskSpec, local_files, with_artifacts
 from rota.model.answers.tasks import OutputDocument, TaskDocument
 from rota.model.artifact import digits_of, path_fault
+from rota.model.request.preview_request import PlannedUpload
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
@@ -212,6 +213,13 @@ def uploaded(client: Client, spec: TaskSpec) -> TaskSpec:
         with bar("uploading") as progress:
             made[source] = client.artifacts.upload(source, name=name, progress=progress).id
     return with_artifacts(spec, made) if made else spec
+
+
+def planned(spec: TaskSpec) -> tuple[TaskSpec, list[PlannedUpload]]:
+    """The spec with the artifacts that its local files would become, for a dry run: nothing is sent."""
+    with bar("reading") as progress:
+        [ready], uploads = artifact_calls.planned_uploads([spec], progress)
+    return ready, uploads
 
 
 @contextmanager

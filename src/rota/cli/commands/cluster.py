@@ -79,7 +79,7 @@ def remove_node(name: _Node, output_format: Output = Format.TABLE) -> None:
 
 
 def list_servers(output_format: Output = Format.TABLE) -> None:
-    """List server nodes, when each was last seen, and the pools it leads."""
+    """List server nodes: state, when each was last seen, and the pools it leads. Ended ones stay listed for an hour."""
     show(cluster_calls.servers(), output_format, cluster_tables.servers)
 
 

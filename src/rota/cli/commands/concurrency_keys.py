@@ -43,7 +43,7 @@ def _keys(answer: ConcurrencyKeyList) -> str:
             one.key,
             _counted(one),
             str(one.running),
-            NOTHING if one.limit is None else str(one.limit),
+            _limit(one),
             str(one.waiting),
             NOTHING if one.cooled_until is None else exact(one.cooled_until),
         )
@@ -55,6 +55,13 @@ def _keys(answer: ConcurrencyKeyList) -> str:
 def _cooled(answer: CooledKey) -> str:
     until = "not cooled down" if answer.cooled_until is None else exact(answer.cooled_until)
     return facts((("key", answer.key), ("cooled until", until)))
+
+
+def _limit(one: ConcurrencyKeyDocument) -> str:
+    """Each task's own limit counts, so all that were given are shown."""
+    if len(one.limits) > 1:
+        return f"{', '.join(map(str, one.limits))} (by task)"
+    return NOTHING if one.limit is None else str(one.limit)
 
 
 def _counted(one: ConcurrencyKeyDocument) -> str:

@@ -8,9 +8,12 @@ from typing import Annotated
 import msgspec
 import typer
 
+from rota.cli.commands.operations import carry_out
 from rota.cli.shell import checks, output
-from rota.cli.shell.connection import TaskId, TaskIds, connect, of_one_task
+from rota.cli.shell.connection import connect, each, of_one_task
+from rota.cli.shell.filters import Chosen, chosen_tasks
 from rota.cli.shell.output import Format, Output
+from rota.cli.shell.shared_options import takes
 from rota.cli.tables import task_tables
 from rota.cli.tables.render import add_command
 from rota.client.calls import conversations, graph_calls, task_calls
@@ -25,18 +28,22 @@ def add_to(app: typer.Typer) -> None:
     add_command(
         app,
         "edit",
-        of_one_task(edit),
+        edit,
         "rota edit 7 --priority 9 --lane urgent",
         "rota edit 7 --cap 2h --tolerance 5m",
         "rota edit 7 --pool big",
         "rota edit 7 --in 2h",
+        "rota edit --name etl --state ready --lane off-peak",
     )
-    add_command(app, "hold", hold, "rota hold 7", "rota hold 7 8 9 --reason 'waits for the new data'")
-    add_command(app, "release", release, "rota release 7", "rota release 7 8 9")
+    add_command(
+        app, "hold", hold, "rota hold 7", "rota hold 7 8 9 --reason 'waits for the new data'", "rota hold --name etl"
+    )
+    add_command(app, "release", release, "rota release 7", "rota release 7 8 9", "rota release --name etl")
 
 
+@takes("chosen", chosen_tasks)
 def edit(
-    task_id: TaskId,
+    chosen: Chosen,
     priority: Annotated[int | None, typer.Option(help="Order among your own tasks; higher runs first.")] = None,
     lane: Annotated[str | None, typer.Option(help="Lane: urgent, normal, periodic, off-peak, …")] = None,
     cap: Annotated[str | None, typer.Option(metavar="DURATION", help="Time limit of an attempt.")] = None,
@@ -55,9 +62,11 @@ def edit(
     ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change a waiting task. Options that are not given keep their values.
+    """Change waiting tasks.
 
-    Exit 4 if the task runs or has ended. Use rota extend to change the cap of a running task.
+    By id, by filter, or --all. Options that are not given keep their values. With a filter or --all, asks for
+    confirmation unless --yes is given. Exit 4 if a task runs or has ended. Use rota extend to change the cap of a
+    running task.
     """
     changes = checks.given(
         priority=priority,
@@ -71,29 +80,50 @@ def edit(
     if at is not None and in_ is not None:
         raise checks.wrong("--at", "give --at or --in, not both")
     checks.some("edit", changes, "thing to change")
-    with connect() as client:
-        edited = client.converse(conversations.edited(task_id, changes, version))
-    output.result(output_format, msgspec.json.encode(edited), lambda: task_tables.edited(edited))
+    if not chosen.ids:
+        if version is not None:
+            raise checks.wrong("--version", "a version is that of one task; name its id")
+        carry_out("edit", chosen, output_format, changes)
+        return
+
+    def one(task_id: int) -> None:
+        with connect() as client:
+            edited = client.converse(conversations.edited(task_id, changes, version))
+        output.result(output_format, msgspec.json.encode(edited), lambda: task_tables.edited(edited))
+
+    each(chosen.ids, lambda task_id: of_one_task(one)(task_id=task_id))
 
 
+@takes("chosen", chosen_tasks)
 def hold(
-    task_ids: TaskIds,
+    chosen: Chosen,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, shown with the task.")] = "",
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Hold waiting tasks until you release them. The id of an array or a graph holds all of its waiting tasks.
+    """Keep waiting tasks from starting until you release them.
 
-    Exit 4 if one of them runs, has ended or is unknown.
+    By id, by filter, or --all. The id of an array or a graph holds all of its waiting tasks. A running task can't be
+    held: rota pause stops it with a checkpoint. With a filter or --all, asks for confirmation unless --yes is given.
+    Exit 4 if a named task runs, has ended or is unknown.
     """
-    _many("held", task_calls.hold_many(task_ids, reason), lambda graph: graph_calls.hold(graph, reason), output_format)
+    if not chosen.ids:
+        carry_out("hold", chosen, output_format, {"reason": reason} if reason else None)
+        return
+    held = task_calls.hold_many(chosen.ids, reason)
+    _many("held", held, lambda graph: graph_calls.hold(graph, reason), output_format)
 
 
-def release(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
-    """Release held tasks, with the tolerance they had left. The id of an array or a graph releases all of its tasks.
+@takes("chosen", chosen_tasks)
+def release(chosen: Chosen, output_format: Output = Format.TABLE) -> None:
+    """Release held tasks, with the tolerance they had left.
 
-    Exit 4 if one of them has ended or is unknown.
+    By id, by filter, or --all. The id of an array or a graph releases all of its tasks.
+    With a filter or --all, asks for confirmation unless --yes is given. Exit 4 if a named task has ended or is unknown.
     """
-    _many("released", task_calls.release_many(task_ids), graph_calls.release, output_format)
+    if not chosen.ids:
+        carry_out("release", chosen, output_format)
+        return
+    _many("released", task_calls.release_many(chosen.ids), graph_calls.release, output_format)
 
 
 def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[GraphHeld]], output_format: Format) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.commands.artifacts import uploaded
+from rota.cli.commands.artifacts import planned, uploaded
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
 from rota.cli.shell.output import Format
@@ -22,7 +22,7 @@ from rota.client.calls.conversations import wait_for_all
 from rota.client.calls.outcomes import failure_of
 from rota.client.errors import Refused
 from rota.client.options import TaskSpec, overridden
-from rota.model.answers.schedules import ScheduleDocument
+from rota.model.answers.schedules import ScheduleDocument, SchedulePreview
 from rota.model.answers.waiting import PreviewDocument
 from rota.model.request.task_request import TaskRequest
 
@@ -108,6 +108,50 @@ def add_schedule(
         _show_schedule(client, manifest, call, output_format)
 
 
+def apply_schedule(manifest: Manifest, spec: TaskSpec, *, output_format: Format) -> None:
+    """Make the manifest's schedule, or change it to be like the file."""
+    with connect(SUBMIT_RETRY_SECONDS) as client:
+        call = manifest_calls.applied(manifest, options={}, tasks=_tasks(client, manifest, spec))
+        with placing(manifest, of_schedule=True):
+            body = client.exchange(call)
+    output.result(output_format, body, lambda: schedule_tables.applied(call.read(body)))
+
+
+def preview_schedule(
+    manifest: Manifest,
+    spec: TaskSpec,
+    *,
+    name: str | None = None,
+    said: dict[str, Any] | None = None,
+    only_new: bool = False,
+    output_format: Format,
+) -> None:
+    """Show what applying the manifest's schedule would do, and its next runs. `only_new`: it may not exist yet."""
+    ready, uploads = planned(spec)
+    call = manifest_calls.preview_schedule(
+        manifest, name=name, options=said or {}, tasks=_scheduled_tasks(manifest, ready), uploads=uploads
+    )
+    show_schedule_preview(call, manifest, only_new=only_new, output_format=output_format)
+
+
+def show_schedule_preview(
+    call: Call[SchedulePreview], manifest: Manifest | None, *, only_new: bool, output_format: Format
+) -> None:
+    """Show the preview; exit 4 if the server would refuse the schedule."""
+    with connect() as client, placing(manifest, of_schedule=True):
+        body = client.exchange(call)
+    found = call.read(body)
+    output.result(output_format, body, lambda: schedule_tables.preview(found))
+    if only_new and found.result != "created":
+        output.note(
+            f"there is a schedule {found.name} already: add would refuse it; change it with rota schedule edit "
+            f"{found.name}, or apply a manifest of it with rota submit -f"
+        )
+        raise typer.Exit(4)
+    if not found.accepted:
+        raise typer.Exit(4)
+
+
 def edit_schedule(
     manifest: Manifest, name: str, version: int | None, *, said: dict[str, Any], output_format: Format
 ) -> None:
@@ -126,8 +170,13 @@ def _show_schedule(client: Client, manifest: Manifest, call: Call[ScheduleDocume
 
 
 def _tasks(client: Client, manifest: Manifest, spec: TaskSpec) -> list[TaskRequest]:
+    return _scheduled_tasks(manifest, spec if manifest.is_graph else uploaded(client, spec))
+
+
+def _scheduled_tasks(manifest: Manifest, spec: TaskSpec) -> list[TaskRequest]:
+    """The tasks with the options of the command line, whose files were uploaded or planned."""
     if not manifest.is_graph:
-        return [one_task(manifest, uploaded(client, spec))]
+        return [one_task(manifest, spec)]
     if graph_key(manifest, spec) is not None:
         raise checks.wrong("--idempotency-key", "every run of a schedule is new; leave the key out")
     return list(manifest.tasks)

@@ -12,6 +12,7 @@ from rota.cli.shell.output import Format, Output
 from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import cluster_calls
+from rota.model.resources import CPU_LIMITS
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plan.")]
 
@@ -27,6 +28,7 @@ def add_to(app: typer.Typer) -> None:
         "rota plan set standard --tasks-per-hour 5000 --burst 500",
         "rota plan set business --waiting-tasks none --longest-cap 24h --tiers basic,regular,premium",
         "rota plan set free --tolerance 4h",
+        "rota plan set business --cpu-limit burst --tiers all",
     )
 
 
@@ -56,7 +58,10 @@ def set_plan(
         str | None, typer.Option(metavar="SIZE|none", help="Memory of all running tasks.")
     ] = None,
     longest_cap: Annotated[str | None, typer.Option(metavar="DURATION", help="Longest cap of a task.")] = None,
-    tiers: Annotated[str | None, typer.Option(metavar="A,B", help="Tiers that its tasks may use.")] = None,
+    tiers: Annotated[
+        str | None,
+        typer.Option(metavar="A,B|all", help="Tiers that its tasks may use; all: also those that are added later."),
+    ] = None,
     weight: Annotated[int | None, typer.Option(min=1, help="Weight of its share against other plans.")] = None,
     running_tasks: Annotated[str | None, typer.Option(metavar="N|none", help="Tasks that run at once.")] = None,
     urgent_percent: Annotated[
@@ -67,6 +72,14 @@ def set_plan(
     ] = None,
     storage: Annotated[str | None, typer.Option(metavar="SIZE|none", help="Total size of artifacts.")] = None,
     log_limit: Annotated[str | None, typer.Option(metavar="SIZE|none", help="Most output kept of one attempt.")] = None,
+    cpu_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="burst|quota|default",
+            help="burst: its tasks may use idle CPU beyond their grant; quota: never more than the grant; default: "
+            "burst for trusted tenants, quota for others.",
+        ),
+    ] = None,
     tolerance: Annotated[
         str | None,
         typer.Option(
@@ -85,7 +98,6 @@ def set_plan(
     """Change a plan. Options that are not given keep their values; none means unlimited."""
     changes = checks.given(
         longest_cap=checks.duration("--longest-cap", longest_cap),
-        tiers=None if tiers is None else [tier.strip() for tier in tiers.split(",") if tier.strip()],
         weight=weight,
         urgent_percent=urgent_percent,
         network=network,
@@ -108,5 +120,10 @@ def set_plan(
     ):
         if text is not None:
             changes[field] = None if text == "none" else check(f"--{field.replace('_', '-')}", text)
+    if tiers is not None:
+        named = [tier.strip() for tier in tiers.split(",") if tier.strip()]
+        changes["tiers"] = None if named == ["all"] else named
+    if checks.one_of("--cpu-limit", cpu_limit, (*CPU_LIMITS, "default")) is not None:
+        changes["cpu_limit"] = None if cpu_limit == "default" else cpu_limit
     checks.some("plan set", changes, "limit to change")
     show(cluster_calls.change_plan(checks.word("NAME", name), changes), output_format, cluster_tables.plan)

@@ -12,6 +12,7 @@ from rota.cli.shell.output import Format, Output
 from rota.cli.tables.render import add_command, add_group, facts
 from rota.client.calls import catalogue_calls
 from rota.model.answers.catalogue import RetentionDocument
+from rota.model.units import amount_text
 
 _Days = Annotated[str | None, typer.Option(metavar="DAYS|none", help="Days after the end; none keeps forever.")]
 
@@ -36,7 +37,10 @@ def set_retention(
     deliveries: _Days = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change how long data is kept. Options that are not given keep their values (administrators)."""
+    """Change how long data is kept: from the next round of deletions, within 30 s (administrators).
+
+    Options that are not given keep their values.
+    """
     given = checks.given(tasks=tasks, logs=logs, events=events, deliveries=deliveries)
     changes = {f"{name}_days": checks.limit(f"--{name}", str(text)) for name, text in given.items()}
     checks.some("retention set", changes, "thing to keep")
@@ -46,4 +50,4 @@ def set_retention(
 def _facts(kept: RetentionDocument) -> str:
     pairs = {"tasks": kept.tasks_days, "logs": kept.logs_days, "events": kept.events_days}
     pairs["deliveries"] = kept.deliveries_days
-    return facts((name, "forever" if days is None else f"{days} days") for name, days in pairs.items())
+    return facts((name, "forever" if days is None else amount_text(days, "day")) for name, days in pairs.items())

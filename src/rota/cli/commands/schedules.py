@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from rota.cli.commands import manifests
-from rota.cli.commands.artifacts import uploaded
+from rota.cli.commands.artifacts import planned, uploaded
 from rota.cli.commands.manifests import ManifestFile, Variables
 from rota.cli.shell import checks
 from rota.cli.shell.connection import SUBMIT_RETRY_SECONDS, connect, show
@@ -23,7 +23,7 @@ from rota.client.options import TaskSpec, request_of
 from rota.model.answers.schedules import OccurrenceDocument
 from rota.model.schedule.checks import faults_alone
 from rota.model.schedule.request import ScheduleRequest
-from rota.model.schedule.schedule import Missed, Overlap, RuleKind
+from rota.model.schedule.schedule import RuleKind
 
 Text = str | None
 _RULE = "When (one of them)"
@@ -53,7 +53,7 @@ def add_to(app: typer.Typer) -> None:
         add,
         "rota schedule add backup --daily 02:30 --tz Europe/Berlin -- backup.sh /srv",
         "rota schedule add report --cron '*/15 9-17 * * 1-5' --overlap skip --cap 10m -- ./report.py",
-        "rota schedule add etl --every PT3H -f rota.yaml",
+        "rota schedule add etl --every PT3H -f rota.yaml --dry-run",
         "rota schedule add -f rota.yaml   # with schedule: in it",
         "rota schedule add nightly --daily 02:30 --upload ./nightly.sh --bring conf.toml=./conf.toml",
         cls=_WithHourly,
@@ -155,21 +155,34 @@ def add(
     paused: Annotated[bool, typer.Option("--paused", rich_help_panel=_POLICY, help="Add the schedule paused.")] = False,
     file: ManifestFile = None,
     variables: Variables = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Add nothing; show the next runs and what each runs. Exit 4 if refused.")
+    ] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Add a schedule for a task or a manifest. Its files are uploaded and kept."""
-    said = _checked(rule | checks.given(paused=paused or None))
-    if file is not None:
-        manifest = manifests.read(file, variables)
-        if manifest.schedule is None:
-            _one_rule(said)
-            if schedule is None:
-                raise checks.wrong("NAME", f"{file} names no schedule; give a NAME")
-        manifests.add_schedule(manifest, spec, name=schedule, said=said, output_format=output_format)
+    manifest = None if file is None else manifests.read(file, variables)
+    said = _checked(
+        rule | checks.given(paused=paused or None), needs_rule=manifest is None or manifest.schedule is None
+    )
+    if manifest is not None:
+        if manifest.schedule is None and schedule is None:
+            raise checks.wrong("NAME", f"{file} names no schedule; give a NAME")
+        if dry_run:
+            manifests.preview_schedule(
+                manifest, spec, name=schedule, said=said, only_new=True, output_format=output_format
+            )
+        else:
+            manifests.add_schedule(manifest, spec, name=schedule, said=said, output_format=output_format)
         return
     manifests.without_file(variables)
     assert schedule is not None, "only a file may leave it out"
-    _one_rule(said)
+    if dry_run:
+        ready, uploads = planned(spec)
+        work = schedule_calls.Work([request_of(ready)])
+        asked = schedule_calls.preview(schedule, said, work, uploads=uploads)
+        manifests.show_schedule_preview(asked, None, only_new=True, output_format=output_format)
+        return
     with connect(SUBMIT_RETRY_SECONDS) as client:
         work = schedule_calls.Work([request_of(uploaded(client, spec))])
     show(schedule_calls.add(schedule, said, work), output_format, schedule_tables.one)
@@ -186,9 +199,7 @@ def edit(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a schedule. Options that are not given keep their values; a manifest (-f) replaces task and rule."""
-    said = _checked(rule | checks.given(next_at=next_at))
-    if any(kind in said for kind in RuleKind):
-        _one_rule(said)
+    said = _checked(rule | checks.given(next_at=next_at), needs_rule=False)
     if file is not None:
         manifests.edit_schedule(
             manifests.read(file, variables), schedule, version, said=said, output_format=output_format
@@ -196,7 +207,7 @@ def edit(
         return
     manifests.without_file(variables)
     if not said:
-        raise checks.wrong("--daily", "name at least one thing to change")
+        raise checks.unusable("name at least one thing to change, such as --daily 03:00, --overlap skip or --next TIME")
     if version is None:
         with connect() as client:
             version = client.schedules.get(schedule).version
@@ -233,12 +244,15 @@ def remove(schedule: Name, output_format: Output = Format.TABLE) -> None:
 
 
 def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
-    """Run a schedule now, in addition to its times, and print the ids of the tasks."""
+    """Run a schedule now, in addition to its times, and print the id of the task, or of the graph.
+
+    So `rota wait $(rota schedule run-now report)` waits for the run.
+    """
 
     def shown(one: OccurrenceDocument) -> str:
         if one.tasks is None:
             return f"skipped: {one.skipped}"
-        return "\n".join([*(["graph " + str(one.graph)] if one.graph else []), *map(str, one.tasks)])
+        return str(one.graph) if one.graph else "\n".join(map(str, one.tasks))
 
     show(schedule_calls.run_now(schedule), output_format, shown)
 
@@ -277,24 +291,22 @@ def backfill(
     show(schedule_calls.backfill(schedule, start, end), output_format, schedule_tables.backfilled)
 
 
-def _checked(said: dict[str, Any]) -> Any:
-    """The given options, checked as far as possible without a server."""
-    for option, choices in (("missed", Missed), ("overlap", Overlap)):
-        checks.one_of(f"--{option}", said.get(option), [one.value for one in choices])
-    if sum(kind in said for kind in RuleKind) == 1:  # else the manifest's or the schedule's own
-        for fault in faults_alone(msgspec.convert(said, ScheduleRequest)):
-            raise checks.wrong(_option(fault.pointer), fault.detail)
+def _checked(said: dict[str, Any], *, needs_rule: bool) -> Any:
+    """The given options, checked as far as possible without a server. Raises an error with all faults."""
+    given = [f"--{kind}" for kind in RuleKind if kind in said]
+    choices = ", ".join(f"--{kind}" for kind in RuleKind)
+    faults: list[tuple[str, str]] = []
+    if needs_rule and not given:
+        faults.append(("", f"say when it runs: give one of {choices}"))
+    if len(given) > 1:
+        faults.append((given[0], f"give one of {choices}; {' and '.join(given)} are given"))
+    rule = {} if given else {RuleKind.EVERY.value: "1d"}  # the manifest's or the schedule's own: it is right
+    plain = {name: value for name, value in said.items() if name != "next_at"}
+    alone = faults_alone(msgspec.convert(plain | rule, ScheduleRequest))
+    checks.all_right([*faults, *((_option(one.pointer), one.detail) for one in alone if one.pointer)])
     return said
 
 
 def _option(pointer: str) -> str:
     name = pointer.removeprefix("/").replace("_", "-")
     return {"zone": "--tz", "next-at": "--next"}.get(name, f"--{name}")
-
-
-def _one_rule(said: dict[str, Any]) -> None:
-    given = [f"--{kind}" for kind in RuleKind if kind in said]
-    if len(given) != 1:
-        found = f"; {' and '.join(given)} are given" if given else ""
-        choices = ", ".join(f"--{kind}" for kind in RuleKind)
-        raise checks.wrong(given[0] if given else "--daily", f"give one of {choices}{found}")

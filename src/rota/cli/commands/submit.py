@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from rota.cli.commands import manifests
-from rota.cli.commands.artifacts import uploaded
+from rota.cli.commands.artifacts import planned, uploaded
 from rota.cli.commands.manifests import ManifestFile, Variables
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
@@ -27,7 +27,7 @@ from rota.cli.tables.render import add_command
 from rota.client.calls import manifest_calls, task_calls, waiting_calls
 from rota.client.calls.outcomes import failure_of
 from rota.client.errors import RotaError
-from rota.client.options import TaskSpec, local_files, request_of
+from rota.client.options import TaskSpec, request_of
 from rota.client.transport.log_reader import LogChunk, LogEnd, LogProgress
 from rota.model.output import MarkedText
 from rota.model.request.task_request import TaskRequest
@@ -57,6 +57,7 @@ def add_to(app: typer.Typer) -> None:
         submit,
         "rota submit --name nightly --cap 1h -- ./backup.sh /srv",
         "rota submit -f rota.yaml --set DAY=2030-01-31 --wait",
+        "rota submit -f nightly.yaml --dry-run   # of a schedule: what would change",
         "rota submit --dry-run --cpu 8 --memory 32G -- ./train.sh",
         "rota submit --script report.py --after 7,8 --attempts 3 --backoff 30s",
         "rota submit --function shop.mail:send --kwargs '{\"to\": 7}' --in 10m --wait",
@@ -75,18 +76,20 @@ def submit(
     ] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Submit a task or a manifest and print the id. A manifest with `schedule:` adds a schedule.
+    """Submit a task or a manifest and print the id.
 
-    Once the id is printed, the task is stored durably.
+    A manifest with `schedule:` makes the schedule, changes it to be like the file, or says that it is unchanged. Once
+    the id is printed, the task is stored durably.
     """
     if dry_run and wait:
         raise checks.wrong("--wait", "there is nothing to wait for in a --dry-run")
 
     manifest = _manifest(file, variables)
-    if manifest is not None and manifest.schedule is not None and not dry_run:
+    if manifest is not None and manifest.schedule is not None:
         if wait:
             raise checks.wrong("--wait", f"{manifest.file} has a schedule, which has no end to wait for")
-        manifests.add_schedule(manifest, spec, name=None, said={}, output_format=output_format)
+        apply = manifests.preview_schedule if dry_run else manifests.apply_schedule
+        apply(manifest, spec, output_format=output_format)
         return
     if manifest is not None and manifest.is_graph:
         key = manifests.graph_key(manifest, spec) or _fresh_key()
@@ -96,9 +99,8 @@ def submit(
             manifests.submit_graph(manifest, key, wait=wait, output_format=output_format)
         return
     if dry_run:
-        if local_files([spec]):
-            raise checks.wrong("--dry-run", "a dry run uploads no files; name artifacts (rota upload FILE)")
-        manifests.preview(waiting_calls.preview_request(_request(spec, manifest)), manifest, output_format)
+        ready, uploads = planned(spec)
+        manifests.preview(waiting_calls.preview_request(_request(ready, manifest), uploads), manifest, output_format)
         return
     with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
         request = _request(uploaded(client, spec), manifest)
@@ -113,9 +115,20 @@ def submit(
                 if made.array is not None:
                     _until_array_ended(client, task_id)
                     return
-                failure = failure_of(client.handle(task_id).wait())
+                ended = client.handle(task_id).wait()
+            failure = failure_of(ended)
             if failure is not None:
                 raise failure
+            if ended.own_graph is not None and not _whole_is_done(client, ended.own_graph):
+                raise typer.Exit(1)
+
+
+def _whole_is_done(client: Client, graph: int) -> bool:
+    """Waits for all that a task submitted; a note says if not all of it is done."""
+    ended = client.graphs.wait(graph)
+    if ended.status != "done":
+        output.note(f"graph {graph}: {ended.counts.get('done', 0)} of {ended.size} are done (rota graph show {graph})")
+    return ended.status == "done"
 
 
 def _until_array_ended(client: Client, array_id: int) -> None:
@@ -147,7 +160,8 @@ def run(
     """Run a task and show its output as if it ran here.
 
     Exits with the task's exit code, with 75 if it expired (see --expire), or with 125 if Rota failed. A function's
-    return value is printed as JSON. With -o json, prints one document at the end: the task with its output.
+    return value is printed as JSON. With -o json, prints one document at the end: the task with its output. With
+    --may-submit, ends when all that the task submits has ended, and exits with 1 if not all of that is done.
     """
     if spec.get("array") is not None:
         raise checks.wrong("--array", "rota run shows one task; use rota submit --array")
@@ -161,11 +175,16 @@ def run(
             started.append(client.perform(task_calls.submit_request(request, fresh_key=_fresh_key())).id)
         with connect(FOLLOW_RETRY_SECONDS) as patient:
             if output_format is Format.JSON:
-                raise typer.Exit(_print_document(patient, started[0]))
+                code = _print_document(patient, started[0])
+                graph = patient.get(started[0]).own_graph if request.may_submit else None
+                raise typer.Exit(code if graph is None or _whole_is_done(patient, graph) else code or 1)
             end = _show_output(patient, started[0], raw=raw)
             code = _exit_code(patient, started[0], end)
             if request.function is not None and end.state == "done":
                 _show_result(patient, started[0])
+            if request.may_submit:
+                graph = patient.get(started[0]).own_graph
+                code = code if graph is None or _whole_is_done(patient, graph) else code or 1
     raise typer.Exit(code)
 
 

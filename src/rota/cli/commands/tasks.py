@@ -10,18 +10,21 @@ import msgspec
 import typer
 
 from rota.cli.commands import graphs
+from rota.cli.commands.operations import carry_out
 from rota.cli.shell import checks, output
-from rota.cli.shell.connection import TaskId, TaskIds, connect, if_graph, of_one_task, show
+from rota.cli.shell.connection import TaskId, connect, each, if_graph, of_one_task, show
+from rota.cli.shell.filters import Chosen, chosen_tasks, of_tasks
 from rota.cli.shell.output import Format, Output
+from rota.cli.shell.shared_options import takes
 from rota.cli.tables import graph_drawing, task_tables, waiting_tables
 from rota.cli.tables.live import watch
 from rota.cli.tables.render import add_command
 from rota.client.calls import graph_calls, task_calls, waiting_calls
 from rota.client.calls.call import Call
+from rota.client.calls.operation_calls import OperationFilter
 from rota.client.calls.outcomes import result_of
 from rota.client.errors import NotFound, Refused, TaskFailed, WaitTimeout
 from rota.model.answers.tasks import TaskPage, TaskResult
-from rota.model.task import State, Status
 
 WATCH_SECONDS = 2.0
 MOST_EMPTY_PAGES = 50  # the server searches a bounded number of tasks per page, so a page can be empty
@@ -38,6 +41,7 @@ def add_to(app: typer.Typer) -> None:
         "rota list --schedule nightly --since 7d",
         "rota list --graph 12 --status failed",
         "rota list --behind 7 --status waiting",
+        "rota list --graph 12 --behind extract",
         "rota list --watch --state running",
     )
     add_command(app, "show", show_task, "rota show 7", "rota show 7 -o json")
@@ -51,34 +55,35 @@ def add_to(app: typer.Typer) -> None:
         "rota result 7 | jq .total",
         "rota result 12 | jq 'add'   (12: an array; a list)",
     )
-    add_command(app, "cancel", cancel, "rota cancel 7", "rota cancel 7 8 9")
+    add_command(
+        app,
+        "cancel",
+        cancel,
+        "rota cancel 7",
+        "rota cancel 7 8 9",
+        "rota cancel --name etl --older-than 2h",
+        "rota cancel --all --dry-run",
+    )
     add_command(app, "pause", of_one_task(pause), "rota pause 7")
     add_command(app, "resume", of_one_task(resume), "rota resume 7")
-    add_command(app, "retry", retry, "rota retry 7")
+    add_command(app, "retry", retry, "rota retry 7", "rota retry --name etl --since 1d")
     add_command(app, "extend", of_one_task(extend), "rota extend 7 +1h", "rota extend 7 3h")
 
 
+@takes("wanted", of_tasks)
 def list_tasks(
-    state: Annotated[
-        str | None, typer.Option(metavar="STATE[,STATE]", help="ready, running, done, failed, …; several are fine.")
-    ] = None,
-    status: Annotated[str | None, typer.Option(help="waiting, 'in progress', done, failed, cancelled.")] = None,
-    name: Annotated[str | None, typer.Option(help="Tasks with this name.")] = None,
-    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
-    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
-    graph: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Tasks of this graph or array.")] = None,
+    *,
+    wanted: OperationFilter,
     before: Annotated[
-        int | None, typer.Option(metavar="ID", min=1, help="Tasks that this one depends on, directly or not.")
+        str | None,
+        typer.Option(
+            metavar="TASK", help="Tasks that this one depends on: its id, or its name in --graph, or 12/name."
+        ),
     ] = None,
     behind: Annotated[
-        int | None, typer.Option(metavar="ID", min=1, help="Tasks that depend on this one, directly or not.")
+        str | None,
+        typer.Option(metavar="TASK", help="Tasks that depend on this one: its id, or its name in --graph, or 12/name."),
     ] = None,
-    worker: Annotated[str | None, typer.Option(metavar="NODE", help="Tasks that ran or run on this node.")] = None,
-    user: Annotated[str | None, typer.Option(help="Tasks that this user submitted.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Submitted since, e.g. 10m or 2026-03-01T08:00Z.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted before this time.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Tasks of this tenant (administrators).")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Length of a page.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="Cursor of the next page, as printed below the last one.")] = None,
@@ -88,30 +93,27 @@ def list_tasks(
     output_format: Output = Format.TABLE,
 ) -> None:
     """List your tasks, newest first. An array is one line, unless you filter by what differs among its tasks."""
-    for one in state.split(",") if state is not None else ():
-        checks.one_of("--state", one, [known.label for known in State])
-    checks.one_of("--status", status, [one.value for one in Status])
-    chosen_tag = checks.pair("--tag", tag) if tag is not None else None
-    fold = not flat and not any((state, status, tag, graph, before, behind, worker))
+    differing = ("state", "status", "tag", "graph", "worker")
+    fold = not flat and not any((before, behind, *(wanted.get(name) for name in differing)))
 
     def page(at: str | None) -> Call[TaskPage]:
         return task_calls.tasks(
-            state=state,
-            status=status,
-            name=name,
-            tag=chosen_tag,
-            schedule=schedule,
-            graph=graph,
+            fold_arrays=fold,
+            name=wanted["name"],
+            tag=wanted["tag"],
+            state=wanted["state"],
+            status=wanted["status"],
+            schedule=wanted["schedule"],
+            graph=wanted["graph"],
             ancestors_of=before,
             descendants_of=behind,
-            worker=worker,
-            user=user,
-            since=checks.since("--since", since),
-            until=checks.since("--until", until),
+            worker=wanted["worker"],
+            user=wanted["user"],
+            since=wanted["since"],
+            until=wanted["until"],
             tenant=tenant,
             limit=limit,
             cursor=at,
-            fold_arrays=fold,
         )
 
     if watching and output_format is Format.TABLE and sys.stdout.isatty():
@@ -147,11 +149,20 @@ def list_tasks(
 
 
 def show_task(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Show all details of a task, or draw an array or a graph."""
+    """Show all details of a task, or draw an array or a graph.
+
+    A task that may submit is followed by a drawing of what it submitted.
+    """
     try:
-        show(task_calls.task(task_id), output_format, task_tables.task)
+        with connect() as client:
+            body = client.exchange(task_calls.task(task_id))
+            own = task_calls.task(task_id).read(body).own_graph
+            whole = client.perform(graph_calls.graph(own)) if own and output_format is Format.TABLE else None
     except NotFound as unknown:
         if_graph(unknown, lambda: show(graph_calls.graph(task_id), output_format, graph_drawing.draw))
+        return
+    drawn = "" if whole is None or whole.size == 1 else f"\n\n{graph_drawing.draw(whole)}"
+    output.result(output_format, body, lambda: task_tables.task(task_calls.task(task_id).read(body)) + drawn)
 
 
 def why(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
@@ -228,19 +239,25 @@ def _results(group: int, output_format: Format) -> None:
         raise WaitTimeout(sentence, task_ids=tuple(waiting))
 
 
-def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
-    """Cancel tasks, waiting or running. The id of an array or a graph cancels all of its tasks.
+@takes("chosen", chosen_tasks)
+def cancel(chosen: Chosen, output_format: Output = Format.TABLE) -> None:
+    """Cancel tasks, waiting or running.
 
-    Exit 4 if one of them can't be cancelled.
+    By id, by filter, or --all. The id of an array or a graph cancels all of its tasks. With a filter or --all, asks
+    for confirmation unless --yes is given. Exit 4 if one can't be cancelled.
     """
-    if len(task_ids) == 1:
+    if not chosen.ids:
+        carry_out("cancel", chosen, output_format)
+        return
+    if len(chosen.ids) == 1:
+        [task_id] = chosen.ids
         try:
-            show(task_calls.cancel(task_ids[0]), output_format, task_tables.cancelled)
+            show(task_calls.cancel(task_id), output_format, task_tables.cancelled)
         except NotFound as unknown:
-            if_graph(unknown, lambda: graphs.cancel(task_ids[0], output_format))
+            if_graph(unknown, lambda: graphs.cancel(task_id, output_format))
         return
     with connect() as client:
-        call = task_calls.cancel_many(task_ids)
+        call = task_calls.cancel_many(chosen.ids)
         body = client.exchange(call)
     answer = call.read(body)
     output.result(output_format, body, lambda: task_tables.cancelled_many(answer))
@@ -249,9 +266,10 @@ def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
 
 
 def pause(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Pause a task until you resume it.
+    """Stop a running task, or keep a waiting one from starting, until you resume it.
 
-    A running task is asked to save a checkpoint and stop; this uses no attempt.
+    A running task is asked to save a checkpoint and stop; this uses no attempt. To keep many waiting tasks from
+    starting, use rota hold.
     """
     show(task_calls.pause(task_id), output_format, task_tables.paused)
 
@@ -261,12 +279,25 @@ def resume(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     show(task_calls.resume(task_id), output_format, task_tables.resumed)
 
 
-def retry(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Run a task again as a new task and print its id. Of an array or a graph, run all tasks that are not done."""
-    try:
-        show(task_calls.retry(task_id), output_format, lambda answer: str(answer.id))
-    except NotFound as unknown:
-        if_graph(unknown, lambda: graphs.retry(task_id, output_format))
+@takes("chosen", chosen_tasks)
+def retry(chosen: Chosen, output_format: Output = Format.TABLE) -> None:
+    """Run ended tasks again as new tasks and print their ids.
+
+    Of an array or a graph, run all tasks that are not done. With a filter or --all: those that failed or expired
+    (with --state also others) and were not retried yet; asks for confirmation unless --yes is given. Exit 4 if one
+    can't be retried.
+    """
+    if not chosen.ids:
+        carry_out("retry", chosen, output_format)
+        return
+
+    def one(task_id: int) -> None:
+        try:
+            show(task_calls.retry(task_id), output_format, lambda answer: str(answer.id))
+        except NotFound as unknown:
+            if_graph(unknown, lambda: graphs.retry(task_id, output_format))
+
+    each(chosen.ids, one)
 
 
 def extend(

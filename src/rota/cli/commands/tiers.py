@@ -12,6 +12,7 @@ from rota.cli.shell.output import Format, Output
 from rota.cli.tables import catalogue_tables
 from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import catalogue_calls
+from rota.model.isolation import ISOLATIONS
 
 _Tier = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tier.")]
 _Category = Annotated[str, typer.Argument(metavar="NAME", help="Name of the category.")]
@@ -25,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
         tier, "set", set_tier, "rota tier set huge --cpu 16 --memory 64G --gpu 1", "rota tier set basic --memory 512M"
     )
     add_command(tier, "remove", remove_tier, "rota tier remove huge")
-    category = add_group(app, "category", "Manage categories: named defaults for tolerance, lane and cap.")
+    category = add_group(app, "category", "Manage categories: named defaults for tolerance, lane, cap and isolation.")
     add_command(category, "list", list_categories, "rota category list")
     add_command(
         category,
@@ -33,6 +34,7 @@ def add_to(app: typer.Typer) -> None:
         set_category,
         "rota category set report --tolerance 2h --lane off-peak --cap 1h",
         "rota category set report --cap none",
+        "rota category set untested --isolation sandbox",
     )
     add_command(category, "remove", remove_category, "rota category remove report")
 
@@ -78,19 +80,29 @@ def list_categories(output_format: Output = Format.TABLE) -> None:
 def set_category(
     name: _Category,
     tolerance: Annotated[_Text, typer.Option(metavar="DURATION|none", help="How long a start may be delayed.")] = None,
-    lane: Annotated[_Text, typer.Option(metavar="LANE|none")] = None,
+    lane: Annotated[_Text, typer.Option(metavar="LANE|none", help="Lane of tasks that name none.")] = None,
     cap: Annotated[_Text, typer.Option(metavar="DURATION|none", help="Time limit of an attempt.")] = None,
-    isolation: Annotated[_Text, typer.Option(metavar="NAME|none", help="Default isolation; not used yet.")] = None,
+    isolation: Annotated[
+        _Text,
+        typer.Option(
+            metavar="NAME|default",
+            help="Isolation of tasks that name none: none, sandbox or container; default removes it.",
+        ),
+    ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Add or change a category. Options that are not given keep their values; none removes a default."""
+    """Add or change a category: defaults for tasks that name it. Options that are not given keep their values.
+
+    The value none removes a default; for --isolation the value default does. Tasks that were submitted do not change.
+    """
     changes: dict[str, object] = {}
     for field, text in (("tolerance", tolerance), ("cap", cap)):
         if text is not None:
             changes[field] = None if text == "none" else checks.duration(f"--{field}", text)
-    for field, text in (("lane", lane), ("isolation", isolation)):
-        if text is not None:
-            changes[field] = None if text == "none" else text
+    if lane is not None:
+        changes["lane"] = None if lane == "none" else lane
+    if checks.one_of("--isolation", isolation, (*ISOLATIONS, "default")) is not None:
+        changes["isolation"] = None if isolation == "default" else isolation
     show(catalogue_calls.set_category(name, changes), output_format, catalogue_tables.category)
 
 

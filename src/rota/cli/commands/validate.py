@@ -20,13 +20,16 @@ def add_to(app: typer.Typer) -> None:
         app,
         "validate",
         validate,
-        "rota validate -f rota.yaml",
-        "rota validate -f etl.yaml --set DAY=2030-01-31 --server",
+        "rota validate rota.yaml",
+        "rota validate etl.yaml --set DAY=2030-01-31 --server",
         "rota validate --schema > rota.schema.json",
     )
 
 
 def validate(
+    manifest_file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="Manifest (rota.yaml); - reads stdin.", show_default=False)
+    ] = None,
     file: ManifestFile = None,
     variables: Variables = None,
     server: Annotated[
@@ -39,17 +42,22 @@ def validate(
 
     Exit 0 if it is valid, 2 if not.
     """
+    if file is not None and manifest_file is not None:
+        raise checks.wrong("--file", f"{manifest_file} is given too; name the manifest once")
+    file = file or manifest_file
     if schema:
         if file is not None or server:
-            raise checks.wrong("--schema", "the schema is the same for every file; leave out -f and --server")
+            raise checks.wrong("--schema", "the schema is the same for every file; leave out the file and --server")
         from rota.client.manifest import schema as json_schema  # noqa: PLC0415 - slow: time zones
 
         output.say(json_schema.schema_text().rstrip("\n"))
         return
     if file is None:
-        raise checks.wrong("--file", "name the manifest, e.g. -f rota.yaml")
+        raise checks.wrong("FILE", "name the manifest: rota validate rota.yaml")
     manifest = manifests.read(file, variables)
-    if server:
+    if server and manifest.schedule is not None:
+        manifests.preview_schedule(manifest, {}, output_format=output_format)
+    elif server:
         manifests.preview(manifest_calls.preview(manifest), manifest, output_format)
     elif output_format is Format.JSON:
         fields = ("file", "name", "tasks", "schedule")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -14,9 +12,9 @@ import typer
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, TaskIds, connect, leaving_tasks_running
 from rota.cli.shell.output import Format, Output
-from rota.cli.shell.terminal import escape
 from rota.cli.shell.trouble import TRY_LATER
 from rota.cli.tables import task_tables
+from rota.cli.tables.progress_bar import progress_bar
 from rota.cli.tables.render import add_command
 from rota.client.calls import graph_calls, task_calls
 from rota.client.calls.conversations import wait_for_all
@@ -42,6 +40,8 @@ def wait(
 ) -> None:
     """Wait until tasks have ended. The id of an array or a graph waits for all of its tasks.
 
+    A task that may submit is waited for with all that it submits, also later.
+
     Exit 0 if all are done, 75 if the only others have expired, else 1; 6 if the time is up.
     """
     checked = checks.duration("--timeout", timeout)
@@ -53,7 +53,7 @@ def wait(
     with (
         leaving_tasks_running(wanted),
         connect(FOLLOW_RETRY_SECONDS) as client,
-        _progress(len(wanted)) as seen,
+        progress_bar(len(wanted)) as seen,
     ):
 
         def heard(answer: WaitAnswer) -> None:
@@ -64,10 +64,14 @@ def wait(
                 if progress is not None:
                     seen(progress.fraction or 0.0, f"{progress.fraction or 0:.0%} {progress.message}")
 
-        wanted = _members(client, wanted)
+        began = time.monotonic()
         longest = _WATCHED_ROUND_SECONDS if watched else client.longest_wait_seconds
+        asked, wanted, growing = wanted, [], set[int]()
         try:
-            client.converse(wait_for_all(wanted, timeout_seconds, time.monotonic, heard, longest))
+            while new := _joined(client, asked, growing, set(wanted)):
+                wanted += new
+                left = None if timeout_seconds is None else max(0.0, timeout_seconds - (time.monotonic() - began))
+                client.converse(wait_for_all(new, left, time.monotonic, heard, longest))
         except WaitTimeout as error:
             late = error
     found = [ended[task_id] for task_id in wanted if task_id in ended]
@@ -82,40 +86,31 @@ def wait(
         raise typer.Exit(TRY_LATER if others == {"expired"} else 1)
 
 
-def _members(client: Client, ids: list[int]) -> list[int]:
-    """The ids, with those of arrays and graphs replaced by their tasks' ids."""
+def _joined(client: Client, asked: list[int], growing: set[int], known: set[int]) -> list[int]:
+    """The tasks to wait for that are not `known`: those asked for, then those that have joined their graphs.
+
+    `growing` gets the ids of these graphs. Tasks join while a task of the graph runs, so that there is an end to it.
+    """
+    tasks = [] if known else _tasks_among(client, asked, growing)
+    for graph in sorted(growing):
+        tasks += [task.id for task in client.perform(graph_calls.graph(graph)).tasks]
+    return [task for task in dict.fromkeys(tasks) if task not in known]
+
+
+def _tasks_among(client: Client, ids: list[int], growing: set[int]) -> list[int]:
+    """Those of the ids that are tasks; graphs and arrays among them, and the graphs of tasks, go to `growing`."""
     try:
-        client.perform(task_calls.wait_for(ids, 0))
-        return ids
+        growing.update(client.perform(task_calls.wait_for(ids, 0, graphs=True)).graphs.values())
+        return list(ids)
     except NotFound as unknown:
         found: list[int] = []
         for number in ids:
             try:
-                found += [task.id for task in client.perform(graph_calls.graph(number)).tasks]
+                growing.add(client.perform(graph_calls.graph(number)).id)
             except NotFound:
                 if len(ids) == 1:
                     raise unknown from None
                 found.append(number)
+        if found:
+            growing.update(client.perform(task_calls.wait_for(found, 0, graphs=True)).graphs.values())
         return found
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[float, str], None]]:
-    """A bar of the ended tasks; for a single task, of its reported progress."""
-    if not sys.stderr.isatty():
-        yield lambda done, words: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - slow
-    from rich.markup import escape as no_markup  # noqa: PLC0415 - slow
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow
-
-    columns = (
-        SpinnerColumn(),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task("", total=total)
-        yield lambda done, words: bar.update(line, completed=done, description=no_markup(escape(words)))

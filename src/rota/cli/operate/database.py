@@ -7,8 +7,11 @@ import asyncio
 import asyncpg
 import typer
 
+from rota.cli.operate.database_findings import findings_of
 from rota.cli.operate.finding import Finding
 from rota.cli.operate.own_process import say
+from rota.cli.shell.reasons import reason_of
+from rota.model.answers.cluster import DatabaseCheck
 from rota.store import doctor, migrations
 from rota.store.migrations import SchemaVersion
 from rota.store.trouble import refusal, why_unreachable
@@ -27,27 +30,18 @@ def schema(url: str, *, upgrade: bool) -> SchemaVersion:
 
 
 def findings(url: str) -> list[Finding]:
-    """PostgreSQL's version, the schema, and tasks that nothing will ever move again. There must be none of these."""
     try:
-        seen = asyncio.run(doctor.examine(url))
+        seen = asyncio.run(doctor.examine_database(url))
     except _UNUSABLE as error:
         return [Finding("database", "broken", _sentence(error), "check --database")]
-    version = f"PostgreSQL {seen.server_version // 10000}"
-    is_new = seen.server_version >= 150000
-    found = [
-        _judged("database", version, is_good=is_new, remedy="15 or newer"),
-        _judged("schema", f"version {seen.schema}", is_good=seen.schema_current, remedy="rota db upgrade"),
-    ]
-    if seen.schema_current:
-        found.append(_judged("stuck tasks", f"{seen.stuck} found", is_good=not seen.stuck, remedy="please report"))
-    return found
+    return findings_of(
+        DatabaseCheck(postgresql=seen.postgresql, schema=seen.schema, is_current=seen.is_current, stuck=seen.stuck)
+    )
 
 
 def _sentence(error: BaseException) -> str:
-    reason = refusal(error) or why_unreachable(error) or "the database can't be used"
-    detail = "" if refusal(error) else f" ({type(error).__name__}: {error})"
-    return f"{reason}{detail.replace(': )', ')')}"
-
-
-def _judged(what: str, detail: str, *, is_good: bool, remedy: str) -> Finding:
-    return Finding(what, "ok", detail) if is_good else Finding(what, "broken", detail, remedy)
+    refused = refusal(error)
+    if refused is not None:
+        return refused
+    meaning = why_unreachable(error) or "the database can't be used"
+    return f"{meaning} ({type(error).__name__}: {error})" if str(error) else reason_of(error, meaning)

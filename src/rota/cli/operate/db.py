@@ -17,7 +17,7 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(help="Show and upgrade the database schema.", no_args_is_help=True)
     group.command("upgrade", epilog="Example: rota db upgrade --database postgresql://rota@db/rota")(upgrade)
     group.command("version", epilog="Example: rota db version")(version)
-    app.add_typer(group, name="db", rich_help_panel="Running Rota")
+    app.add_typer(group, name="db")
 
 
 def upgrade(database: Database = None) -> None:

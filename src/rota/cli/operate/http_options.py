@@ -13,21 +13,21 @@ from rota.settings import HttpLimits
 
 def http_options(
     connections: Annotated[
-        str | None, typer.Option(metavar="COUNT", help="HTTP connections of this node. [default: 10000]")
+        str | None, typer.Option(metavar="COUNT", help="HTTP connections of this node. (default: 10000)")
     ] = None,
     connections_per_address: Annotated[
         str | None,
-        typer.Option(metavar="COUNT", help="HTTP connections from one address. [default: 1000]"),
+        typer.Option(metavar="COUNT", help="HTTP connections from one address. (default: 1000)"),
     ] = None,
     header_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Address and headers of a request. [default: 32Ki]")
+        str | None, typer.Option(metavar="SIZE", help="Address and headers of a request. (default: 32Ki)")
     ] = None,
     header_timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Time for the headers of a request. [default: 10s]")
+        str | None, typer.Option(metavar="DURATION", help="Time for the headers of a request. (default: 10s)")
     ] = None,
     stall_timeout: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="End an upload or an answer that stalls for this long. [default: 60s]"),
+        typer.Option(metavar="DURATION", help="End an upload or an answer that stalls for this long. (default: 60s)"),
     ] = None,
 ) -> HttpLimits:
     limits = HttpLimits(

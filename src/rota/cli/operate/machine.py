@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rota.cli.operate.finding import Finding
+from rota.cli.shell.reasons import reason_of
 from rota.execute.keeper import confined_exec, setup
 from rota.execute.keeper.setup import KeeperOptions
 from rota.execute.keeper_link import KeeperFacts, KeeperLink
@@ -48,7 +49,9 @@ def _tried_out(data: Path) -> list[Finding]:
             work.mkdir(mode=0o700)
             facts, why_no_sandbox, device = asyncio.run(_try_out(work))
     except (OSError, RuntimeError) as error:
-        return [Finding("worker", "broken", f"its keeper does not start: {error}", "look at the message above")]
+        return [
+            Finding("worker", "broken", f"its keeper can't be tried out: {reason_of(error)}", "mend what is said here")
+        ]
     return [
         bubblewrap(),
         namespaces(_setting),
@@ -56,6 +59,7 @@ def _tried_out(data: Path) -> list[Finding]:
         spawning(is_compiled=confined_exec.is_compiled),
         groups(facts),
         limits(facts),
+        cpu(facts),
         disk(device, str(folder), is_held=cgroup_limits.IO in facts.groups),
     ]
 
@@ -121,6 +125,13 @@ def limits(facts: KeeperFacts) -> Finding:
     return Finding("limits", "missing", f"{detail}; not {', '.join(lacking)}", _DELEGATE)
 
 
+def cpu(facts: KeeperFacts) -> Finding:
+    if cgroup_limits.CPU in facts.groups:
+        return Finding("CPU", "ok", "shared by the grants' weights; quotas are enforced")
+    detail = "shared equally, whatever the grants: no weights, no quotas"
+    return Finding("CPU", "missing", detail, f"{_DELEGATE}; tasks that ask for a CPU quota don't run here")
+
+
 def disk(device: str, folder: str, *, is_held: bool) -> Finding:
     if device and is_held:
         return Finding("disk operations", "ok", f"counted on device {device}")
@@ -133,7 +144,11 @@ def disk(device: str, folder: str, *, is_held: bool) -> Finding:
 def _engine() -> Finding:
     if not (shutil.which("podman") or shutil.which("docker")):
         return Finding("container engine", "missing", "none", "apt-get install podman")
-    proven, why_not = asyncio.run(_proven_engine())
+    try:
+        proven, why_not = asyncio.run(_proven_engine())
+    except (OSError, RuntimeError) as error:
+        why = f"it can't be tried out: {reason_of(error)}"
+        return Finding("container engine", "broken", why, "docs/containers.md says what a worker needs")
     if proven is None:
         return Finding("container engine", "missing", why_not, "docs/containers.md says what a worker needs")
     return Finding("container engine", "ok", proven)

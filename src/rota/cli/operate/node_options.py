@@ -1,4 +1,7 @@
-"""Options of a worker that `rota up` and `rota worker` share: their declarations, and the checks of what was typed."""
+"""Options of a worker that `rota up` and `rota worker` share: their declarations, and the checks of what was typed.
+
+Whoever adds one here adds it to both commands.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +17,31 @@ from rota.cli.shell.checks import wrong
 from rota.execute.images.registries import parse_registries
 from rota.execute.machine.device_files import parse_devices
 from rota.execute.machine.mounts import parse_mount, parse_rootfs
-from rota.model.units import milliseconds_of
+from rota.model.units import bytes_of, milliseconds_of
 
 _LONGEST_PULL_MS = 24 * 3600 * 1000
 _LONGEST_FROZEN_MS = 30 * 24 * 3600 * 1000
 
-Imports = Annotated[
-    list[str] | None,
-    typer.Option("--import", metavar="MODULE", help="Import this module in every function process; repeatable."),
-]
-
 
 def node_options(
+    capacity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=AMOUNT,…",
+            help="What to offer, e.g. cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2. (default: detected)",
+        ),
+    ] = None,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option("--import", metavar="MODULE", help="Import this module in every function process; repeatable."),
+    ] = None,
     label: Annotated[
         list[str] | None,
         typer.Option("--label", metavar="NAME=VALUE", help="Label that tasks can require; repeatable."),
     ] = None,
     ports: Annotated[
         str | None,
-        typer.Option(metavar="FIRST-LAST", help="TCP ports that tasks can be given. [default: 30000-30999]"),
+        typer.Option(metavar="FIRST-LAST", help="TCP ports that tasks can be given. (default: 30000-30999)"),
     ] = None,
     mount: Annotated[
         list[str] | None,
@@ -51,7 +60,7 @@ def node_options(
             metavar="auto|podman|docker|none",
             envvar="ROTA_ENGINE",
             show_envvar=False,
-            help="Container engine. [default: auto, podman before docker]",
+            help="Container engine. (default: auto, podman before docker)",
             show_default=False,
         ),
     ] = "auto",
@@ -61,7 +70,7 @@ def node_options(
             "--registry",
             metavar="NAME[:PORT]",
             help="Registry that images are pulled from, *.DOMAIN, or none; repeatable. "
-            "[default: docker.io, ghcr.io, quay.io and other public ones]",
+            "(default: docker.io, ghcr.io, quay.io and other public ones)",
         ),
     ] = None,
     private_registries: Annotated[
@@ -96,10 +105,12 @@ def node_options(
         ),
     ] = None,
 ) -> dict[str, Any]:
-    """Fields of `UpOptions` and `WorkerOptions`."""
+    """Fields of `WorkerOptions`."""
     if engine not in ("auto", "podman", "docker", "none"):
         raise wrong("--engine", f"{engine!r} is not auto, podman, docker or none")
     return {
+        "capacity": capacity,
+        "imports": tuple(imports or ()),
         "labels": _labels(label or ()),
         "ports": ports,
         "mounts": _checked("--mount", mount, lambda given: [parse_mount(text) for text in given]),
@@ -112,6 +123,34 @@ def node_options(
         "frozen_ms": _between("--frozen-limit", frozen_limit, 0, _LONGEST_FROZEN_MS, "from 0s to 30d"),
         "roots": _checked("--rootfs", rootfs, lambda given: [parse_rootfs(text) for text in given]),
         "devices": _checked("--device", device, parse_devices),
+    }
+
+
+def disk_options(
+    reserve_disk: Annotated[
+        str, typer.Option(metavar="SIZE", help="Take no tasks while the disk of --data has less than this free.")
+    ] = "64M",
+    artifact_cache: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Cache of fetched artifacts. (default: 10Gi)")
+    ] = None,
+    outputs_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Limit for the outputs of one attempt. (default: 10Gi)")
+    ] = None,
+    checkpoint_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Limit for the checkpoint of one task. (default: 1Gi)")
+    ] = None,
+    log_spill: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Output kept on disk while no server takes it. (default: 256Mi)"),
+    ] = None,
+) -> dict[str, Any]:
+    """Fields of `WorkerOptions`: what its disk is used for."""
+    return {
+        "reserve_bytes": bytes_of(checks.size("--reserve-disk", reserve_disk) or reserve_disk),
+        "artifact_cache_bytes": size_setting("artifact_cache", artifact_cache, "10Gi"),
+        "outputs_limit_bytes": size_setting("outputs_limit", outputs_limit, "10Gi"),
+        "checkpoint_limit_bytes": size_setting("checkpoint_limit", checkpoint_limit, "1Gi"),
+        "log_spill_bytes": size_setting("log_spill", log_spill, "256Mi"),
     }
 
 

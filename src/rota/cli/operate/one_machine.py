@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import secrets
 import select
@@ -31,7 +32,8 @@ from rich.status import Status
 from rich.table import Table
 
 from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
-from rota.client.transport.profile import Profile, profile_path, write_profile
+from rota.client.transport.profile import Profile, write_profile
+from rota.client.transport.starting import OWN_START, profile_path
 from rota.execute.linux import process_trees
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
 from rota.store.key_file import ensure_key_file
@@ -51,23 +53,10 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 class UpOptions:
     data: Path
     port: int
-    imports: tuple[str, ...]
-    capacity: str | None
-    labels: dict[str, str]
-    ports: str | None
-    mounts: tuple[str, ...] = ()
-    no_sandbox: bool = False
-    engine: str = "auto"
-    registries: tuple[str, ...] = ()
-    private_registries: bool = False
-    pull_ms: int
-    frozen_ms: int
-    image_bytes: int
-    roots: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
     database: str | None
-    log_limit_bytes: int
-    objects: str  # a folder or a URL; empty: no uploads
+    objects: str  # a folder or a URL, unless the words for the server name another; empty: no uploads
+    server: tuple[str, ...] = ()  # further words of `rota serve`
+    worker: tuple[str, ...] = ()  # further words of `rota worker`
 
     @property
     def url(self) -> str:
@@ -170,6 +159,7 @@ def run_up(options: UpOptions) -> int:
                 part.start()
                 part.wait_until_ready()
         write_profile(Profile((options.url,), tokens.admin), profile_path())
+        OWN_START.over()
         _welcome(console, options, postgres, parts)
         _watch(postgres, parts)
     except StopSignal:
@@ -239,34 +229,24 @@ def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]
     logs = options.data / "logs"
     logs.mkdir(exist_ok=True)
     secrets_key = os.environ.get("ROTA_SECRETS_KEY_FILE") or str(options.data / "secrets.key")
-    imports = [word for module in options.imports for word in ("--import", module)]
-    offered = [word for name, value in options.labels.items() for word in ("--label", f"{name}={value}")]
-    offered += ["--capacity", options.capacity] if options.capacity else []
-    offered += ["--ports", options.ports] if options.ports else []
-    offered += [word for mount in options.mounts for word in ("--mount", mount)]
-    offered += ["--no-sandbox"] if options.no_sandbox else []
-    offered += ["--engine", options.engine, *(word for root in options.roots for word in ("--rootfs", root))]
-    offered += [word for registry in options.registries for word in ("--registry", registry)]
-    offered += ["--private-registries"] if options.private_registries else []
-    offered += ["--pull-timeout", f"{options.pull_ms}ms", "--image-limit", str(options.image_bytes)]
-    offered += ["--frozen-limit", f"{options.frozen_ms}ms"]
-    offered += [word for device in options.devices for word in ("--device", device)]
-    offered += ["--stop-within", f"{WORKER_OWN_SECONDS}s"]
     return [
         Part(
             "server node",
-            ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],
+            ["serve", "--port", str(options.port), "--name", socket.gethostname(), *options.server],
             {
                 "ROTA_DATABASE": database,
                 "ROTA_SECRETS_KEY_FILE": secrets_key,
                 "ROTA_OBJECTS": options.objects,
-                "ROTA_LOG_LIMIT": str(options.log_limit_bytes),
             },
             logs / "server.log",
         ),
         Part(
             "worker",
-            ["worker", "--server", options.url, "--data", str(options.data / "worker"), *imports, *offered],
+            [
+                "worker",
+                *("--server", options.url, "--data", str(options.data / "worker")),
+                *("--stop-within", f"{WORKER_OWN_SECONDS}s", *options.worker),
+            ],
             {"ROTA_TOKEN": tokens.worker},
             logs / "worker.log",
         ),
@@ -356,7 +336,18 @@ def _tell(console: Console, text: str) -> None:
 
 
 def _tail(path: Path) -> str:
-    return "\n".join(path.read_text(errors="replace").splitlines()[-5:])
+    """The end of a log: the reason that the process gave, else its last lines."""
+    lines = path.read_text(errors="replace").splitlines()[-5:]
+    reasons = [found["reason"] for line in lines if "reason" in (found := _read_line(line))]
+    return str(reasons[-1]) if reasons else "\n".join(lines)
+
+
+def _read_line(line: str) -> dict[str, object]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and found.get("event") == "process.failed" else {}
 
 
 def _die_with_parent() -> None:

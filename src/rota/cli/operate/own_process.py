@@ -1,4 +1,4 @@
-"""The set-up of long-running processes: logging, readiness, no core dumps, the last message."""
+"""The set-up of long-running processes: readiness, no core dumps, a message about options."""
 
 from __future__ import annotations
 
@@ -6,23 +6,7 @@ import os
 import resource
 import sys
 
-import structlog
-
-
-def configure_logging() -> None:
-    """JSON lines on stderr; `ROTA_LOG=debug` for more."""
-    level = {"debug": 10, "info": 20, "warning": 30}.get(os.environ.get("ROTA_LOG", "info"), 20)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
+CRASHED = 125  # the exit code after an error that nobody expected
 
 
 def announce_ready() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+import structlog
 import uvloop
 
 from rota.admit.first_tokens import ensure_first_tokens, has_tokens
-from rota.cli.operate.own_process import announce_ready, configure_logging, leave_no_dump, say
+from rota.cli.operate.json_logging import configure_logging, fail
+from rota.cli.operate.own_process import CRASHED, announce_ready, leave_no_dump, say
 from rota.server.http_server import CantListen
 from rota.server.node import run_node
 from rota.settings import Settings, SettingsError
@@ -16,24 +17,29 @@ from rota.store.key_file import open_key_file
 from rota.store.migrations import SchemaTooNew, TooOldPostgres
 from rota.store.trouble import DatabaseRefused
 
+log = structlog.get_logger()
+
 
 def run_server(settings: Settings, tokens: Path) -> int:
-    configure_logging()
     leave_no_dump()
     try:
         open_key_file(settings.secrets_key)  # before anything starts
     except SettingsError as error:
         return say(str(error), 2)
+    configure_logging()
     try:
         uvloop.run(_serve(settings, tokens.absolute()))
     except SettingsError as error:
-        return say(str(error), 2)
+        return fail(str(error), 2)
     except (SchemaTooNew, TooOldPostgres) as error:
-        return say(str(error), 1)
+        return fail(str(error), 1)
     except DatabaseRefused as error:
-        return say(str(error), 4)
+        return fail(str(error), 4)
     except CantListen as error:
-        return say(str(error), 5)
+        return fail(str(error), 5)
+    except Exception:
+        log.exception("node.crashed")
+        return CRASHED
     return 0
 
 
@@ -42,8 +48,6 @@ async def _serve(settings: Settings, tokens: Path) -> None:
         if await has_tokens(settings.database):
             return
         await ensure_first_tokens(settings.database, tokens)
-        sys.stderr.write(
-            f"rota: this is the first start on this database; the tokens of administrator and workers are in {tokens}\n"
-        )
+        log.info("node.first_start", tokens_of_administrator_and_workers=str(tokens))
 
     await run_node(settings, on_schema=make_first_tokens, on_ready=announce_ready)

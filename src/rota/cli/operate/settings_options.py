@@ -19,21 +19,6 @@ Database = Annotated[
         help="PostgreSQL 15+, e.g. postgresql://user@host/db; several hosts are fine. Else ROTA_DATABASE.",
     ),
 ]
-LogLimit = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="Output kept of an attempt whose task asks for nothing: its beginning and its end. [default: 1Mi]",
-    ),
-]
-Objects = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Object store for artifacts: a folder (shared by all servers), s3://bucket/prefix, gs://…, az://…. "
-        "Else ROTA_OBJECTS or rota.toml.",
-    ),
-]
 
 
 def setting(name: str, flag: str | None, default: str) -> str:
@@ -57,7 +42,7 @@ def size_setting(name: str, flag: str | None, default: str) -> int:
 def count_setting(name: str, flag: str | None, default: str, *, most: int) -> int:
     text = setting(name, flag, default)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-        raise wrong(f"--{name.replace('_', '-')}", f"{text[:40]!r} is not a number from 1 to {most}")
+        raise wrong(f"--{name.replace('_', '-')}", f"it is a whole number from 1 to {most:,}, not {text[:40]!r}")
     return int(text)
 
 
@@ -69,14 +54,14 @@ def seconds_setting(name: str, flag: str | None, default: str) -> float:
     except ValueError as error:
         raise wrong(option, str(error)) from None
     if not 0.1 <= seconds <= 3600:
-        raise wrong(option, f"{text[:40]!r} is not from 100ms to 1h")
+        raise wrong(option, f"it is a duration from 100ms to 1h, not {text[:40]!r}")
     return seconds
 
 
 def days_setting(name: str, flag: str | None, default: str) -> int:
     text = setting(name, flag, default)
     if not text.isascii() or not text.isdigit() or int(text) > 36_500:
-        raise wrong(f"--{name.replace('_', '-')}", f"{text[:40]!r} is not a number of days from 0 to 36500")
+        raise wrong(f"--{name.replace('_', '-')}", f"it is a whole number of days from 0 to 36,500, not {text[:40]!r}")
     return int(text)
 
 

@@ -1,38 +1,43 @@
-"""`rota up`: reads the options; `rota.cli.operate.one_machine` runs the processes."""
+"""`rota up`: reads the options; `rota.cli.operate.one_machine` runs the processes.
+
+It takes every option of `rota serve` and `rota worker` that a single machine can use, and passes it on as it was typed.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from rota.cli.operate.node_options import Imports, node_options
-from rota.cli.operate.settings_options import Database, LogLimit, Objects, database_url, setting, size_setting
+from rota.cli.operate.http_options import http_options
+from rota.cli.operate.node_options import disk_options, node_options
+from rota.cli.operate.server_options import server_options
+from rota.cli.operate.settings_options import Database, database_url, setting
 from rota.cli.shell import checks
-from rota.cli.shell.shared_options import takes
+from rota.cli.shell.shared_options import takes_words
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Running Rota", epilog="Example: rota up --port 7070 --import mytasks")(up)
+    app.command(epilog="Example: rota up --port 7070 --import mytasks")(up)
 
 
-@takes("node", node_options)
+@takes_words("node", node_options)
+@takes_words("disk", disk_options)
+@takes_words("server", server_options)
+@takes_words("http", http_options)
 def up(
     *,
     data: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Data folder. [default: ~/.local/share/rota]")
+        Path | None, typer.Option(metavar="FOLDER", help="Data folder. (default: ~/.local/share/rota)")
     ] = None,
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.", min=1, max=65535)] = 7070,
-    imports: Imports = None,
-    capacity: Annotated[
-        str | None, typer.Option(metavar="NAME=AMOUNT,…", help="What the worker offers, e.g. cpu=8,memory=16G.")
-    ] = None,
-    node: dict[str, Any],
     database: Database = None,
-    objects: Objects = None,
-    log_limit: LogLimit = None,
+    node: tuple[str, ...],
+    disk: tuple[str, ...],
+    server: tuple[str, ...],
+    http: tuple[str, ...],
 ) -> None:
     """Run PostgreSQL, a server node and a worker on this machine. Ctrl-C stops all of them."""
     from rota.cli.operate.one_machine import UpOptions, run_up  # noqa: PLC0415 - loads PostgreSQL's client
@@ -42,11 +47,9 @@ def up(
     options = UpOptions(
         data=folder.absolute(),
         port=port,
-        imports=tuple(imports or ()),
-        capacity=capacity,
-        **node,
         database=database_url(database) if database or os.environ.get("ROTA_DATABASE") else None,
-        log_limit_bytes=size_setting("log_limit", log_limit, "1Mi"),
-        objects=setting("objects", objects, str(folder.absolute() / "objects")),
+        objects=setting("objects", None, str(folder.absolute() / "objects")),
+        server=server + http,
+        worker=node + disk,
     )
     raise typer.Exit(run_up(options))

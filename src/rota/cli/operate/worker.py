@@ -9,23 +9,22 @@ from typing import Annotated, Any
 
 import typer
 
-from rota.cli.operate.node_options import Imports, node_options, token_in
-from rota.cli.operate.settings_options import size_setting
+from rota.cli.operate.node_options import disk_options, node_options, token_in
 from rota.cli.shell import checks
 from rota.cli.shell.shared_options import takes
 from rota.model.node import node_name_trouble
-from rota.model.units import bytes_of, milliseconds_of
+from rota.model.units import milliseconds_of
 from rota.servers import addresses_of
 
 
 def add_to(app: typer.Typer) -> None:
     app.command(
-        rich_help_panel="Running Rota",
         epilog="Example: ROTA_TOKEN=… rota worker --server http://a:7070,http://b:7070 --label zone=a",
     )(worker)
 
 
 @takes("node", node_options)
+@takes("disk", disk_options)
 def worker(
     *,
     server: Annotated[
@@ -38,36 +37,13 @@ def worker(
     token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File that holds the token.")] = None,
     pool: Annotated[str, typer.Option(help="Pool to join.")] = "default",
     name: Annotated[
-        str | None, typer.Option(help="Name of this node, unique in its pool. [default: host name]")
+        str | None, typer.Option(help="Name of this node, unique in its pool. (default: host name)")
     ] = None,
     data: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for work and scratch files.")] = Path(
         "rota-worker"
     ),
-    capacity: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=AMOUNT,…",
-            help="What to offer, e.g. cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2. [default: detected]",
-        ),
-    ] = None,
     node: dict[str, Any],
-    reserve_disk: Annotated[
-        str, typer.Option(metavar="SIZE", help="Take no tasks while the disk of --data has less than this free.")
-    ] = "64M",
-    artifact_cache: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Cache of fetched artifacts. [default: 10Gi]")
-    ] = None,
-    outputs_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Limit for the outputs of one attempt. [default: 10Gi]")
-    ] = None,
-    checkpoint_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Limit for the checkpoint of one task. [default: 1Gi]")
-    ] = None,
-    log_spill: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Output kept on disk while no server takes it. [default: 256Mi]"),
-    ] = None,
-    imports: Imports = None,
+    disk: dict[str, Any],
     stop_within: Annotated[
         str,
         typer.Option(
@@ -89,14 +65,8 @@ def worker(
         pool=pool,
         name=_name(name or socket.gethostname()),
         data=data.absolute(),
-        capacity=capacity,
         **node,
-        imports=tuple(imports or ()),
-        reserve_bytes=bytes_of(checks.size("--reserve-disk", reserve_disk) or reserve_disk),
-        artifact_cache_bytes=size_setting("artifact_cache", artifact_cache, "10Gi"),
-        outputs_limit_bytes=size_setting("outputs_limit", outputs_limit, "10Gi"),
-        checkpoint_limit_bytes=size_setting("checkpoint_limit", checkpoint_limit, "1Gi"),
-        log_spill_bytes=size_setting("log_spill", log_spill, "256Mi"),
+        **disk,
         once=once,
         idle_seconds=None if idle_exit is None else _seconds("--idle-exit", idle_exit, "1s", "30d"),
         stop_seconds=_seconds("--stop-within", stop_within, "100ms", "1h"),
@@ -135,5 +105,5 @@ def _seconds(option: str, text: str, least: str, most: str) -> float:
     except ValueError as error:
         raise checks.wrong(option, str(error)) from None
     if not milliseconds_of(least) <= milliseconds <= milliseconds_of(most):
-        raise checks.wrong(option, f"{text[:40]!r} is not from {least} to {most}")
+        raise checks.wrong(option, f"it is a duration from {least} to {most}, not {text[:40]!r}")
     return milliseconds / 1000

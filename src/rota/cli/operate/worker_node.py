@@ -11,9 +11,11 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
 import uvloop
 
-from rota.cli.operate.own_process import announce_ready, configure_logging, leave_no_dump, say
+from rota.cli.operate.json_logging import configure_logging, fail
+from rota.cli.operate.own_process import CRASHED, announce_ready, leave_no_dump, say
 from rota.execute.agent import (
     DEFAULT_CACHE_BYTES,
     DEFAULT_OUTPUTS_BYTES,
@@ -35,6 +37,8 @@ from rota.execute.machine.device_files import check_counts, parse_devices
 from rota.execute.machine.disk_space import DEFAULT_RESERVE_BYTES
 from rota.execute.machine.mounts import parse_mount, parse_rootfs
 from rota.execute.machine.ports import DEFAULT_PORTS, parse_ports
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,6 @@ class WorkerOptions:
 
 
 def run_worker(options: WorkerOptions) -> int:
-    configure_logging()
     leave_no_dump()
     try:
         ports = DEFAULT_PORTS if options.ports is None else parse_ports(options.ports)
@@ -116,15 +119,20 @@ def run_worker(options: WorkerOptions) -> int:
     )
     # No process that we start may find the token in its environment.
     os.environ.pop("ROTA_TOKEN", None)
+    configure_logging()
     try:
         uvloop.run(_work(agent))
     except (AgentError, DataFolderInUse) as error:
-        return say(str(error), 1)
+        return fail(str(error), 1)
     except ExceptionGroup as group:  # of the agent's loops: users can mend these two, others are bugs
         expected = group.subgroup((TwinError, NeverTaken))
         if expected is None:
-            raise
-        return say(str(expected.exceptions[0]), 1)
+            log.exception("agent.crashed")
+            return CRASHED
+        return fail(str(expected.exceptions[0]), 1)
+    except Exception:
+        log.exception("agent.crashed")
+        return CRASHED
     return 0
 
 

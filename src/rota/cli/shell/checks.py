@@ -22,7 +22,9 @@ from rota.client.transport.local_files import is_named_pipe
 from rota.model import units
 from rota.model.artifact import digits_of, path_fault, reserved_fault
 from rota.model.request.array import array_of
+from rota.model.request.interpreters import NoInterpreter, interpreter_of
 from rota.model.request.retry_rules import rule_of
+from rota.model.request.rules import key_trouble
 
 SCRIPT_LIMIT_BYTES = 1024 * 1024
 
@@ -31,6 +33,27 @@ _FUNCTION_PATH = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*
 
 def wrong(option: str, text: str) -> typer.BadParameter:
     return typer.BadParameter(text, param_hint=option)
+
+
+def unusable(text: str) -> typer.TyperException:
+    """A fault that is no single option's."""
+    return typer.TyperException(text)
+
+
+def all_right(faults: Iterable[tuple[str, str]]) -> None:
+    """Raises an error with all faults, each an option (empty: no single one) and a text."""
+    found = list(faults)
+    if len(found) == 1 and found[0][0]:
+        raise wrong(*found[0])
+    if found:
+        raise unusable("; ".join(f"{option}: {text}" if option else text for option, text in found))
+
+
+def idempotency_key(key: str | None) -> str | None:
+    trouble = None if key is None else key_trouble(key)
+    if trouble is not None:
+        raise wrong("--idempotency-key", trouble)
+    return key
 
 
 def given(**options: object) -> dict[str, object]:
@@ -121,7 +144,7 @@ def gpus(option: str, text: str | None) -> float | None:
     except ValueError as error:
         raise wrong(option, str(error)) from None
     if whole < 0:
-        raise wrong(option, f"{text!r} is below zero")
+        raise wrong(option, f"{text!r} is below zero; write 0 or more")
     return milli / 1000 if milli else whole
 
 
@@ -254,6 +277,16 @@ def script(option: str, file: str | None) -> str | None:
         raise wrong(option, f"{shown} is not UTF-8 text (byte {error.start})") from None
 
 
+def interpreter(option: str, file: str | None, text: str | None) -> list[str] | None:
+    """The program that runs a script without a `#!` line, by the file's suffix; None: sh, or what the line names."""
+    if file is None or text is None or file == "-":
+        return None
+    try:
+        return interpreter_of(file, text)
+    except NoInterpreter as error:
+        raise wrong(option, str(error)) from None
+
+
 def data_folder(option: str, folder: Path, *, make: bool = True) -> None:
     """Checks that the folder is writable; makes it if it does not exist."""
     there = folder.absolute()
@@ -279,7 +312,7 @@ def _in_units(option: str, text: str | None, convert: Any) -> str | None:
     except ValueError as error:
         raise wrong(option, str(error)) from None
     if amount < 0:
-        raise wrong(option, f"{text!r} is below zero")
+        raise wrong(option, f"{text!r} is below zero; write 0 or more")
     return text
 
 

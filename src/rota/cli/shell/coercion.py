@@ -76,9 +76,9 @@ class _LightCoercion:
         try:
             number = int(word)
         except ValueError:
-            raise ValueError(f"{word!r} is not a whole number") from None
+            raise ValueError(f"{word!r} is not a whole number; write one such as 10") from None
         if least is not None and number < least:
-            raise ValueError(f"{number} is less than {least:g}")
+            raise ValueError(f"{number} is too small; it is {least:g} or more")
         if most is not None and number > most:
-            raise ValueError(f"{number} is more than {most:g}")
+            raise ValueError(f"{number} is too large; it is {most:g} or less")
         return number

@@ -6,8 +6,9 @@ HTTP is imported when a command connects: it is a third of the start-up time, an
 from __future__ import annotations
 
 import functools
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -18,7 +19,8 @@ from rota.cli.shell import output
 from rota.cli.shell.output import Format
 from rota.client.calls import graph_calls
 from rota.client.calls.call import Call
-from rota.client.errors import NotFound, RotaError
+from rota.client.errors import NotFound, Refused, RotaError
+from rota.client.transport.starting import await_start, profile_path
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
@@ -39,7 +41,14 @@ def connect(retry_seconds: float = READ_RETRY_SECONDS) -> Client:
     sys.modules.setdefault("httpx._main", cast(ModuleType, None))
     from rota.client._sync.client import Client  # noqa: PLC0415 - HTTP: a third of the start-up time
 
+    await_own_start()
     return Client(retry_seconds=retry_seconds)
+
+
+def await_own_start() -> None:
+    """Waits for a `rota up` that is about to write the profile, unless the environment names the server."""
+    if not os.environ.get("ROTA_SERVER"):
+        await_start(profile_path(), output.note)
 
 
 def show(call: Call[Answer], format: Format, draw: Callable[[Answer], str]) -> None:
@@ -76,6 +85,22 @@ def of_one_task(command: Callable[..., None]) -> Callable[..., None]:
             raise NotFound(detail, status=404, slug=unknown.slug) from None
 
     return hinting
+
+
+def each(ids: Sequence[int], change: Callable[[int], None]) -> None:
+    """Changes one after the other. Of several, a refusal is noted and the others go on; exit 4 at the end."""
+    if len(ids) == 1:
+        change(ids[0])
+        return
+    refused = False
+    for number in ids:
+        try:
+            change(number)
+        except Refused as refusal:
+            output.note(f"{number}: {refusal}")
+            refused = True
+    if refused:
+        raise typer.Exit(4)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Options that several commands share: one function declares and checks them, commands take the value it returns."""
+"""Options that several commands share: one function declares and checks them, commands take the value it returns.
+
+A command that only passes options on to a process of another command takes their words instead, as they were typed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from typer.models import OptionInfo
 
 Function = Callable[..., Any]
 
@@ -18,6 +23,39 @@ def takes(name: str, read: Function) -> Callable[[Function], Function]:
         return read(**{option: given.pop(option) for option in options})
 
     return lambda command: with_options(command, name, options, value_of)
+
+
+def takes_words(name: str, read: Function) -> Callable[[Function], Function]:
+    """As `takes`, but the parameter gets the checked options as words of a command line, without those not given."""
+    options = inspect.signature(read, eval_str=True).parameters
+
+    def words_of(given: dict[str, Any]) -> tuple[str, ...]:
+        values = {option: given.pop(option) for option in options}
+        read(**values)
+        return tuple(
+            word
+            for option, value in values.items()
+            if value != options[option].default
+            for word in _words(option_name(options[option]), value)
+        )
+
+    return lambda command: with_options(command, name, options, words_of)
+
+
+def option_name(parameter: inspect.Parameter) -> str:
+    """`--name`, as the option is typed."""
+    (declared,) = (one for one in parameter.annotation.__metadata__ if isinstance(one, OptionInfo))
+    names = (declared.default, *(declared.param_decls or ()))
+    named = (one for one in names if isinstance(one, str) and one.startswith("--"))
+    return next(named, f"--{parameter.name.replace('_', '-')}")
+
+
+def _words(option: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [option] if value else []
+    if isinstance(value, list):
+        return [word for one in value for word in (option, str(one))]
+    return [option, str(value)]
 
 
 def with_options(

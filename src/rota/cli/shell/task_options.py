@@ -16,6 +16,7 @@ from rota.cli.shell import checks
 from rota.cli.shell.functions import with_own_options
 from rota.cli.shell.shared_options import with_options
 from rota.client.options import TaskSpec
+from rota.model.resources import CPU_LIMITS
 
 _WHAT = "What to run"
 _RESOURCES = "Resources and isolation"
@@ -114,6 +115,7 @@ def what_to_run(
     return {
         "command": None if work else words,
         "script": script_text,
+        "interpreter": checks.interpreter("--script", script, script_text),
         "path": path,
         "upload": checks.attachment("--upload", upload),
         "files": checks.named_attachments("--bring", bring or ()),
@@ -143,6 +145,14 @@ def _check_arguments(words: list[str] | None, *, function: Text, args: Text, kwa
 
 def room_to_run_in(
     cpu: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="CPU cores: 1.5 or 500m.")] = None,
+    cpu_limit: Annotated[
+        Text,
+        typer.Option(
+            metavar="burst|quota",
+            rich_help_panel=_RESOURCES,
+            help="quota: never more CPU than granted, for repeatable timings; burst: idle CPU too, if the plan allows.",
+        ),
+    ] = None,
     memory: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="Memory: 512M, 2Gi.")] = None,
     disk: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="Disk space: 10G.")] = None,
     iops: Annotated[Text, typer.Option(rich_help_panel=_RESOURCES, help="Disk operations per second: 500, 5k.")] = None,
@@ -177,6 +187,9 @@ def room_to_run_in(
         Text,
         typer.Option(metavar="none|sandbox|container", rich_help_panel=_RESOURCES, help="Isolation from other tasks."),
     ] = None,
+    may_submit: Annotated[
+        bool, typer.Option("--may-submit", rich_help_panel=_WHAT, help="Let the running task submit tasks.")
+    ] = False,
     network: Annotated[
         bool, typer.Option("--network", rich_help_panel=_RESOURCES, help="Give a sandboxed task network access.")
     ] = False,
@@ -184,12 +197,7 @@ def room_to_run_in(
         int | None, typer.Option(min=1, rich_help_panel=_RESOURCES, help="Limit of processes and threads.")
     ] = None,
     log_limit: Annotated[
-        Text,
-        typer.Option(
-            metavar="SIZE",
-            rich_help_panel=_RESOURCES,
-            help="Output to keep of each attempt.",
-        ),
+        Text, typer.Option(metavar="SIZE", rich_help_panel=_RESOURCES, help="Output to keep of each attempt.")
     ] = None,
     mount: Annotated[
         list[str] | None,
@@ -205,6 +213,7 @@ def room_to_run_in(
 ) -> TaskSpec:
     return {
         "cpu": checks.cores("--cpu", cpu),
+        "cpu_limit": checks.one_of("--cpu-limit", cpu_limit, CPU_LIMITS),
         "memory": checks.size("--memory", memory),
         "disk": checks.size("--disk", disk),
         "iops": checks.amount("--iops", iops),
@@ -216,6 +225,7 @@ def room_to_run_in(
         "require": checks.pairs("--require", require or ()),
         "image": image,
         "isolation": checks.one_of("--isolation", isolation, ("none", "sandbox", "container")),
+        "may_submit": may_submit or None,
         "network": network or None,
         "processes": processes,
         "log_limit": checks.size("--log-limit", log_limit),
@@ -227,7 +237,7 @@ def room_to_run_in(
 
 def when_to_run(
     category: Annotated[
-        Text, typer.Option(rich_help_panel=_WHEN, help="Defaults for tolerance, lane and cap (rota category list).")
+        Text, typer.Option(rich_help_panel=_WHEN, help="Defaults: tolerance, lane, cap, isolation (category list).")
     ] = None,
     lane: Annotated[
         Text, typer.Option(rich_help_panel=_WHEN, help="Lane: urgent, normal, periodic, off-peak, …")
@@ -328,7 +338,7 @@ def when_to_run(
         "concurrency_key": concurrency_key,
         "concurrency_limit": concurrency_limit,
         "concurrency_scope": checks.one_of("--concurrency-scope", concurrency_scope, ("pool", "global")),
-        "idempotency_key": idempotency_key,
+        "idempotency_key": checks.idempotency_key(idempotency_key),
     }
 
 

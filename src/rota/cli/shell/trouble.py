@@ -10,11 +10,15 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 
 from typer import TyperException
 
+from rota.cli.shell.extras import missing_extra
+from rota.cli.shell.reasons import reason_of
+from rota.cli.shell.suggestions import commands_like, options_like, sentence
 from rota.cli.shell.terminal import escape
 from rota.client import errors
 from rota.client.errors import ManifestFault
@@ -23,10 +27,14 @@ from rota.model.units import duration_text
 USAGE = 2
 TRY_LATER = 75  # EX_TEMPFAIL
 OWN_TROUBLE = 125
+_UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'\.", re.DOTALL)
+MOST_LINES = 20  # of faults; a machine reads all of them with -o json
 
 
 def report(error: Exception, arguments: Sequence[str]) -> int:
     """Write the error to stderr and return the exit code."""
+    lacking = missing_extra(error, arguments)
+    error = error if lacking is None else errors.ConfigurationError(lacking)
     code = exit_code_of(error)
     if arguments[:1] == ["run"] and code not in (USAGE, TRY_LATER):
         code = OWN_TROUBLE
@@ -53,9 +61,19 @@ def exit_code_of(error: Exception) -> int:
 
 
 def lines_of(error: Exception) -> list[str]:
-    """One line; for a manifest, one line per fault in a compiler's format, so that editors find the positions."""
-    faults = _manifest_faults(error)
-    return [escape(str(fault)) for fault in faults] or [f"rota: {line_of(error)}"]
+    """One line; of several faults one line each. Those of a manifest in a compiler's format, with their positions."""
+    faults = [escape(str(fault)) for fault in _manifest_faults(error)]
+    if faults:
+        return _bounded(faults)
+    if isinstance(error, errors.Refused) and len(error.faults) > 1:
+        lines = [f"{fault.pointer}: {fault.detail}" if fault.pointer else fault.detail for fault in error.faults]
+        return [f"rota: {line}" for line in _bounded([escape(" ".join(line.split())) for line in lines])]
+    return [f"rota: {line_of(error)}"]
+
+
+def _bounded(lines: list[str]) -> list[str]:
+    more = len(lines) - MOST_LINES
+    return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more} more"]
 
 
 def _manifest_faults(error: Exception) -> Sequence[ManifestFault]:
@@ -72,12 +90,10 @@ def line_of(error: Exception) -> str:
         text = f"{error} (set ROTA_TOKEN, or use the profile that `rota up` writes)"
     elif isinstance(error, errors.LimitExceeded) and error.retry_after is not None:
         text = f"{error}; try again in {duration_text(1000 * math.ceil(error.retry_after))}"
-    elif isinstance(error, errors.Refused) and len(error.faults) > 1:
-        text = f"{error} (" + "; ".join(f"{fault.pointer}: {fault.detail}" for fault in error.faults) + ")"
     elif isinstance(error, errors.RotaError):
         text = str(error)
     else:
-        text = f"an unexpected error occurred: {type(error).__name__}: {error} (ROTA_TRACEBACK=1 shows where)"
+        text = f"an unexpected error occurred: {reason_of(error)}; ROTA_TRACEBACK=1 shows where"
     return escape(" ".join(text.split()))
 
 
@@ -95,8 +111,7 @@ def document_of(error: Exception, code: int) -> str:
     }
     faults = _manifest_faults(error)
     if faults:
-        first = lines_of(error)[0]
-        problem["detail"] = first if len(faults) == 1 else f"{len(faults)} things are wrong; the first: {first}"
+        problem["detail"] = "; ".join(_bounded([str(fault) for fault in faults]))
         fields = ("file", "line", "column", "path", "code", "detail")
         problem["errors"] = [{name: getattr(fault, name) for name in fields} for fault in faults]
     return json.dumps(problem)
@@ -115,11 +130,18 @@ def wants_json(arguments: Sequence[str]) -> bool:
 
 def _usage(error: TyperException) -> str:
     text = error.format_message()
-    near = getattr(error, "possibilities", None)
-    if near:
-        text = f"{error.message.rstrip('.')}. Did you mean {near[0]}?"
     context = getattr(error, "ctx", None)
-    if text == "Missing command." and context is not None:
+    if context is None:
+        return text[:1].lower() + text[1:]
+    unknown_command = _UNKNOWN_COMMAND.match(text)
+    if text.startswith("No such option: "):
+        given = str(getattr(error, "option_name", ""))
+        known = {name for one in context.command.params for name in one.opts}
+        text = f"No such option: {given}" + sentence(options_like(given, known))
+    elif unknown_command:
+        given = unknown_command[1]
+        near = commands_like(given, context.command.commands)
+        text = f"No such command '{given}'" + sentence([f"'{name}'" for name in near])
+    elif text == "Missing command.":
         text = f"Missing command: one of {', '.join(context.command.commands)}"
-    help_hint = f" (see {context.command_path} --help)" if context is not None else ""
-    return text[:1].lower() + text[1:] + help_hint
+    return f"{text[:1].lower()}{text[1:]} (see {context.command_path} --help)"

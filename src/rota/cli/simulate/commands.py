@@ -67,6 +67,9 @@ def trace(
         str | None,
         typer.Option(metavar="N", help="Fill the pool until N times its GPUs are requested; no job ends."),
     ] = None,
+    estimates: Annotated[
+        int, typer.Option(min=0, help="Jobs of a sequence whose start is estimated at submission (policy rota).")
+    ] = 100,
     plot: Annotated[
         str | None, typer.Option(metavar="FILE", help="Plot the first policy's first sequence: .html, .png.")
     ] = None,
@@ -101,6 +104,7 @@ def trace(
         overestimated=caps == "overestimated",
         fill=None if fill is None else _above_zero("--fill", fill),
         plot=None if plot is None else Path(plot),
+        estimates=estimates,
     )
     try:
         report = replay.replay(options, _progress())

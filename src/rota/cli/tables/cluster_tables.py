@@ -11,7 +11,7 @@ from rota.model.answers import cluster as documents
 from rota.model.answers.catalogue import PausedPool
 
 _NUMBERS = ("schedules", "webhooks", "tokens", "secrets", "graphs")  # fields of a plan and of its usage
-_AWAY = ("left", "lost")  # states of a node without a worker
+_AWAY = ("left", "silent", "lost")  # states of a node without a worker
 
 
 def me(answer: documents.Me) -> str:
@@ -33,7 +33,8 @@ def me(answer: documents.Me) -> str:
             ("log limit", f"{_log_limit(plan)} of each attempt, if a task asks for it"),
             ("longest cap", span(plan.longest_cap_seconds)),
             ("tolerance", f"{_tolerance(plan)} if a task has no tolerance, category or cap"),
-            ("tiers", ", ".join(plan.tiers)),
+            ("cpu limit", _cpu_limit(plan)),
+            ("tiers", _tiers(plan)),
         )
     )
 
@@ -134,9 +135,9 @@ def _unknown(amount: int | None) -> str:
 
 def servers(answer: documents.ServerList) -> str:
     now = datetime.now(UTC)
-    columns = ("NAME", "URL~", "VERSION", "SEEN>", "LEADS")
+    columns = ("NAME", "URL~", "STATE", "VERSION", "SEEN>", "LEADS")
     rows = [
-        (one.name, one.url or NOTHING, one.version, ago(one.seen_at, now), ", ".join(one.leads) or NOTHING)
+        (one.name, one.url or NOTHING, one.state, one.version, ago(one.seen_at, now), ", ".join(one.leads) or NOTHING)
         for one in answer.servers
     ]
     return table(columns, rows, empty="no servers")
@@ -193,6 +194,7 @@ def plans(answer: documents.PlanList) -> str:
         "STORAGE>?",
         "LOG>?",
         "TOLERANCE>?",
+        "CPU LIMIT?",
         "TIERS~",
     )
     return table(columns, [_plan_row(one) for one in answer.plans], empty="no plans")
@@ -214,10 +216,12 @@ def plan(one: documents.PlanDocument) -> str:
         "storage",
         "log limit",
         "tolerance",
+        "",
         "tiers",
     )
     numbers = ((name, limit(getattr(one, name))) for name in _NUMBERS)
-    return facts((*zip(names, _plan_row(one), strict=True), *numbers))
+    named = [pair for pair in zip(names, _plan_row(one), strict=True) if pair[0]]
+    return facts((*named, ("cpu limit", _cpu_limit(one)), *numbers))
 
 
 def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
@@ -236,7 +240,8 @@ def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
         _storage(one),
         _log_limit(one),
         _tolerance(one),
-        ", ".join(one.tiers),
+        one.cpu_limit or NOTHING,
+        _tiers(one),
     )
 
 
@@ -246,6 +251,14 @@ def _storage(one: documents.PlanDocument) -> str:
 
 def _log_limit(one: documents.PlanDocument) -> str:
     return size(one.log_limit_bytes) if one.log_limit_bytes is not None else "unlimited"
+
+
+def _cpu_limit(one: documents.PlanDocument) -> str:
+    return one.cpu_limit or "burst for trusted tenants, else quota"
+
+
+def _tiers(one: documents.PlanDocument) -> str:
+    return "all" if one.tiers is None else ", ".join(one.tiers)
 
 
 def _tolerance(one: documents.PlanDocument) -> str:

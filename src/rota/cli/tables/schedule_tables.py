@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rota.cli.tables.render import Column, facts, table
+from rota.cli.shell.terminal import escape
+from rota.cli.tables import waiting_tables
+from rota.cli.tables.render import Column, facts, span, table
 from rota.model.answers import schedules as documents
+from rota.model.units import amount_text
+
+_LONGEST_VALUE = 80
 
 
 def page(answer: documents.SchedulePage) -> str:
@@ -28,20 +35,99 @@ def one(answer: documents.ScheduleDocument) -> str:
             ("rule", _rule(answer)),
             ("zone", answer.zone),
             ("next", _local(answer.next_at, answer.zone)),
-            ("runs", what[0] if answer.graph is None else f"graph {answer.graph} of {len(what)} tasks"),
+            ("runs", what[0] if answer.graph is None else f"graph {answer.graph} of {amount_text(len(what), 'task')}"),
             ("files", " ".join(one[:19] for one in answer.artifacts)),
             ("missed", f"{answer.missed} (at most {answer.missed_limit})" if answer.missed == "all" else answer.missed),
             ("overlap", answer.overlap),
             ("jitter", f"{answer.jitter_seconds:g} s" if answer.jitter_seconds else ""),
             ("at most", str(answer.at_most or "")),
             ("ends at", _local(answer.ends_at, answer.zone)),
-            ("had", f"{answer.runs} of {answer.max_runs} runs" if answer.max_runs else f"{answer.runs} runs"),
+            (
+                "had",
+                f"{answer.runs} of {amount_text(answer.max_runs, 'run')}"
+                if answer.max_runs
+                else amount_text(answer.runs, "run"),
+            ),
             ("last graph", str(answer.last_graph or "")),
             ("last tasks", _numbers(answer.last_tasks)),
             ("user", answer.user),
             ("version", str(answer.version)),
         )
     )
+
+
+def applied(answer: documents.AppliedSchedule) -> str:
+    one = answer.schedule
+    following = (
+        f"it runs next at {_local(one.next_at, one.zone)}" if one.next_at is not None else "it has no run to come"
+    )
+    if one.paused:
+        following = "it is paused"
+    return "\n".join([f"{one.name}: {answer.result}; {following}", *changes(answer.changes)])
+
+
+def changes(found: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """A line for each field that differs."""
+    return [
+        f"  {escape(_named(name))}: {_value(name, old)} → {_value(name, new)}" for name, (old, new) in found.items()
+    ]
+
+
+def preview(answer: documents.SchedulePreview) -> str:
+    rule = " ".join(f"{kind} {text}" for kind, text in answer.rule.items())
+    known = "unchanged" if answer.result == "unchanged" else f"would be {answer.result}"
+    parts = [
+        "\n".join([f"{answer.name}: {known}", *changes(answer.changes)]),
+        facts(
+            (
+                ("accepted", "yes" if answer.accepted else "no, not now"),
+                *(("refusal", f"{refusal.type}: {refusal.detail}") for refusal in answer.refusals),
+                ("rule", f"{rule} ({answer.zone})"),
+                *(("note", note) for note in answer.notes),
+            )
+        ),
+        _coming(answer),
+    ]
+    if answer.run is not None:
+        parts.append("A run of it, if it were submitted now:\n" + waiting_tables.preview(answer.run))
+    return "\n\n".join(parts)
+
+
+def _coming(answer: documents.SchedulePreview) -> str:
+    columns = (Column(f"NEXT ({answer.zone})"), "UTC?", "INTERVAL FROM", "STARTS BY?", "RUNS~")
+    rows = [
+        (
+            _local(one.instant, answer.zone),
+            "" if answer.zone == "UTC" else _utc(one.instant),
+            _utc(one.interval_start),
+            _utc(one.starts_by),
+            one.runs,
+        )
+        for one in answer.next
+    ]
+    return table(columns, rows, empty="no run to come")
+
+
+def _named(field: str) -> str:
+    """The field in words; the names of tasks and variables in it stay as they are."""
+    return field.removesuffix("_seconds").replace("_", " ") if "." not in field else field
+
+
+def _value(field: str, value: Any) -> str:
+    """One line, shortened: scripts are long."""
+    if value is None:
+        return "not given"
+    if field.endswith("_seconds") and isinstance(value, int | float):
+        return span(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    line = escape(" ".join(text.split()))
+    return line if len(line) <= _LONGEST_VALUE else f"{line[: _LONGEST_VALUE - 1]}… ({len(text.splitlines())} lines)"
+
+
+def _utc(at: datetime | None) -> str:
+    return "" if at is None else at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def coming(answer: documents.ScheduleDocument) -> str:

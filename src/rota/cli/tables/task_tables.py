@@ -11,7 +11,7 @@ from rota.cli.tables.progress_line import bar
 from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, span, table, tolerance
 from rota.client.calls.task_calls import HoldReport
 from rota.model.answers import task_changes, tasks
-from rota.model.answers.dead_letters import DeadLetterDocument, DeadLetterPage, RequeueAnswer
+from rota.model.answers.dead_letters import DeadLetterDocument
 
 _MOST_PARENTS = 8
 _BAR_CELLS = 10
@@ -35,7 +35,7 @@ def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
     rows = [
         (
             str(task.id),
-            task.name or task.kind or NOTHING,
+            _name(task),
             task.status,
             task.state,
             *((_progress(task),) if shown else ()),
@@ -53,29 +53,20 @@ def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
     return f"{drawn}\nmore: the same with --cursor {found.next}" if whole and found.next else drawn
 
 
+def _name(task: tasks.TaskSummary) -> str:
+    """The name it has in its graph, with its own if that differs."""
+    own = task.name or task.kind or NOTHING
+    if not task.name_in_graph or task.name_in_graph == own:
+        return own
+    return f"{task.name_in_graph} ({task.name})" if task.name else task.name_in_graph
+
+
 def _progress(task: tasks.TaskSummary) -> str:
     """The reported progress; for an array, a bar of the ended tasks."""
     if task.array is None:
         return _percent(task.progress)
     full = _BAR_CELLS * task.array.ended // max(1, task.array.size)
     return f"{blocks(full, _BAR_CELLS)} {task.array.ended}/{task.array.size}"
-
-
-def dead(found: DeadLetterPage) -> str:
-    now = datetime.now(UTC)
-    columns = ("ID>", "NAME~", "DIED>", "ATTEMPTS>", "REASON~")
-    rows = [
-        (
-            str(task.id),
-            task.name or task.kind or NOTHING,
-            ago(task.died_at, now),
-            str(task.attempt or task.attempts),
-            task.reason or NOTHING,
-        )
-        for task in found.tasks
-    ]
-    drawn = table(columns, rows, empty="no dead letters")
-    return f"{drawn}\nmore: the same with --cursor {found.next}" if found.next else drawn
 
 
 def letter(one: DeadLetterDocument) -> str:
@@ -100,15 +91,17 @@ def task(one: tasks.TaskDocument) -> str:
         ("reason", one.reason or ""),
         ("what", work(one)),
         ("secrets", ", ".join(one.spec.get("secrets", ()))),
+        ("may submit", "yes" if one.spec.get("may_submit") else ""),
         ("owner", "/".join(filter(None, (one.tenant, one.user)))),
         ("pool, lane", ", ".join(filter(None, (one.pool, _lane(one))))),
         ("category", one.category or ""),
         ("tier", one.tier or ""),
         ("scheduling", one.scheduling),
         ("schedule", f"{one.schedule}, for {exact(one.scheduled_for)}" if one.schedule and one.scheduled_for else ""),
-        ("graph", _text(one.graph) if one.index is None else f"{one.graph}, index {one.index}"),
+        ("graph", _graph(one)),
         ("admitted by", one.admitted_by or ""),
         ("resources", _amounts(one.resources) if one.resources else ""),
+        ("cpu limit", one.cpu_limit),
         ("requires", labels(one.require)),
         ("preemptible", "yes" if one.preemptible else ""),
         ("log limit", size(one.spec["log_limit"]) if "log_limit" in one.spec else ""),
@@ -168,6 +161,13 @@ def _dependents(one: tasks.TaskDocument) -> str:
     if len(one.dependents) <= _MOST_PARENTS:
         return some(one.dependents)
     return f"{some(one.dependents)}{' at least' if one.more_dependents else ''} (rota list --behind {one.id})"
+
+
+def _graph(one: tasks.TaskDocument) -> str:
+    """Its graph, and what it is there: `12, as extract`."""
+    if one.index is not None:
+        return f"{one.graph}, index {one.index}"
+    return f"{one.graph}, as {one.name_in_graph}" if one.name_in_graph else _text(one.graph)
 
 
 def some(numbers: Sequence[int]) -> str:
@@ -294,13 +294,6 @@ def held(answer: HoldReport, word: str) -> str:
         rows.append((str(graph.id), done, f"{len(graph.running)} of its tasks run" if graph.running else NOTHING))
     rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
     return table(columns, rows, empty="no tasks")
-
-
-def requeued(answer: RequeueAnswer) -> str:
-    columns = ("ID>", "NEW ID>", "WHY NOT~")
-    rows = [(str(one.id), str(one.new_id), NOTHING) for one in answer.requeued]
-    rows += [(str(one.id), NOTHING, one.reason) for one in answer.refused]
-    return table(columns, rows, empty="no dead letters")
 
 
 def title(one: tasks.TaskDocument) -> str:

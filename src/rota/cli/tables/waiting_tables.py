@@ -6,24 +6,32 @@ import itertools
 from datetime import UTC, datetime
 
 from rota.cli.shell.terminal import escape
-from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, table, tolerance
+from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, span, table, tolerance
 from rota.model.answers import waiting as documents
 from rota.model.answers.tasks import Amounts
+from rota.model.units import amount_text
 
 _BAR_CELLS = 20
 _BASES = {
-    "reservation": "resources are reserved",
-    "running-tasks": "when running tasks should end",
-    "throughput": "tasks ahead and how long such work takes",
-    "free-now": "resources are free now",
+    "reservation": "the time from which resources are reserved for it",
+    "running-tasks": "when running tasks, and those before it, should end",
+    "throughput": "the tasks before it and how fast your queue moves",
+    "free-now": "the resources that are free now",
     "concurrency-key": "when tasks with its key should end",
     "cool-down": "when its key's cool-down is over",
     "own-tasks": "when your running tasks should end",
-    "prefetched": "tasks before it on its node",
-    "preemption": "preempted tasks give way",
+    "parents": "when the tasks it waits for should have ended",
+    "prefetched": "the tasks before it on its node",
+    "preemption": "when others have given way",
     "its-time": "the earliest start it was given",
     "load": "when enough running work should have ended",
     "after-reserved": "when the task with the reservation should have run",
+}
+_RUN_TIMES = {
+    "history": "how long tasks of their name have run",
+    "cap": "the caps they were given, and how much of them your tasks use",
+    "shape": "how long your tasks of their size have run",
+    "age": "how long they have run so far, and as long again",
 }
 
 
@@ -40,8 +48,11 @@ def preview(one: documents.PreviewDocument) -> str:
         *(("refusal", f"{refusal.type}: {refusal.detail}") for refusal in one.refusals),
         ("already submitted", ", ".join(map(str, one.already_submitted[:20]))),
         *(("limit", _limit(limit)) for limit in one.limits),
+        *(("upload", _upload(upload)) for upload in one.uploads),
     )
-    groups = [(("would be", group.state), *_waiting(group)) for group in one.groups]
+    groups = [
+        (("would be", group.state), *_waiting(group), ("all start", _starts_of_all(group))) for group in one.groups
+    ]
     if one.tasks == 1:
         return facts((*whole, *itertools.chain(*groups)))
     parts = [facts(whole)]
@@ -51,13 +62,12 @@ def preview(one: documents.PreviewDocument) -> str:
         name = f" ({group.name})" if group.name else ""
         parts.append(facts((("tasks" if group.tasks > 1 else "task", alike + name), *pairs)))
     if one.groups_left_out:
-        parts.append(f"and {one.groups_left_out} more kinds of task")
+        parts.append(f"and {amount_text(one.groups_left_out, 'more kind')} of task")
     return "\n\n".join(parts)
 
 
 def _waiting(one: documents.Explanation) -> tuple[tuple[str, str], ...]:
     now = datetime.now(UTC)
-    start = one.estimated_start
     ahead = [
         f"{one.ahead_of_mine:,} of yours" if one.ahead_of_mine else "",
         f"{one.tenants_ahead:,} other tenant{'s' if one.tenants_ahead > 1 else ''}" if one.tenants_ahead else "",
@@ -67,8 +77,8 @@ def _waiting(one: documents.Explanation) -> tuple[tuple[str, str], ...]:
         ("because", one.sentence),
         ("queue position", "" if one.position is None else f"{one.position:,}"),
         ("ahead of it", " and ".join(filter(None, ahead))),
-        ("starts about", _not_known(one) if start is None else f"{exact(start)} ({ago(start, now)})"),
-        ("by", _BASES.get(one.basis, "")),
+        ("starts", _start(one, now)),
+        ("run times from", _RUN_TIMES.get(one.run_times or "", "")),
         ("likely on", "" if one.reason == "running" else one.likely_node or ""),
         ("tolerance", tolerance(one.tolerance_seconds, one.tolerance_source)),
         (
@@ -80,9 +90,34 @@ def _waiting(one: documents.Explanation) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _not_known(one: documents.Explanation) -> str:
-    """Only a queued task that fits on some node can have an estimate."""
-    return "not known yet" if one.position is not None and one.suitable_nodes else ""
+def _start(one: documents.Explanation, now: datetime) -> str:
+    """`in about 12m00s, by …`, or `unknown: …`. Empty only if it does not wait."""
+    start = one.estimated_start
+    if start is None:
+        return f"unknown: {one.start_unknown}" if one.start_unknown else ""
+    left = (start - now).total_seconds()
+    when = f"in about {span(left)} ({exact(start)})" if left >= 1 else "now"
+    return f"{when}, by {_BASES.get(one.basis, one.basis)}"
+
+
+def _starts_of_all(group: documents.PreviewGroup) -> str:
+    """When the others of a group start: only the first is told above."""
+    if group.tasks == 1 or group.estimated_start is None:
+        return ""
+    now = datetime.now(UTC)
+    told = group.tasks - group.without_start
+    parts = [f"{group.starting_now:,} of {group.tasks:,} now"] if group.starting_now else []
+    if told > max(1, group.starting_now) and group.last_start is not None:
+        which = "the last" if not group.without_start else f"the last of {told:,}"
+        parts.append(f"{which} in about {span(max(0.0, (group.last_start - now).total_seconds()))}")
+    if group.without_start:
+        parts.append(f"{group.without_start:,} unknown: nothing is known of how long the tasks before them run")
+    return ", ".join(parts)
+
+
+def _upload(one: documents.PreviewUpload) -> str:
+    there = "is stored already" if one.stored else "would be uploaded"
+    return f"{one.name or one.sha256[:12]} ({size(one.size_bytes)}B) {there}"
 
 
 def _limit(one: documents.MetLimit) -> str:
@@ -158,7 +193,7 @@ def _demand(demand: documents.DemandDocument) -> str:
     if demand.late:
         lines.insert(0, f"late: {_tasks(demand.late)} can't start by the time asked for")
     lines += [
-        f"no node could ever hold {_tasks(one.tasks)} of {_amounts(one.asks)}{_with(one.require)}"
+        f"no present node could hold {_tasks(one.tasks)} of {_amounts(one.asks)}{_with(one.require)}"
         for one in demand.unplaceable[:3]
     ]
     if demand.idle:
@@ -216,7 +251,7 @@ def _amount(name: str, amount: int | None) -> str:
 
 
 def _tasks(count: int) -> str:
-    return f"{count:,} task{'' if count == 1 else 's'}"
+    return amount_text(count, "task")
 
 
 def _amounts(amounts: Amounts) -> str:

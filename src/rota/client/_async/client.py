@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from rota.client._async.artifacts import AsyncArtifacts
+from rota.client._async.batch import AsyncBatch
 from rota.client._async.graphs import AsyncArrayHandle, AsyncGraphs
 from rota.client._async.handle import AsyncTaskHandle
 from rota.client._async.once import AsyncOnce
+from rota.client._async.operations import AsyncOperations
 from rota.client._async.schedules import AsyncSchedules
 from rota.client._async.secrets import AsyncSecrets
 from rota.client._async.transport import AsyncTransport
 from rota.client._async.webhooks import AsyncWebhooks
 from rota.client.calls import cluster_calls, conversations, dead_letter_calls, manifest_calls, task_calls, waiting_calls
+from rota.client.calls.artifact_calls import planned_uploads
 from rota.client.calls.call import Answer, Call
 from rota.client.calls.conversations import Conversation
 from rota.client.calls.dead_letter_calls import DeadFilter
@@ -46,9 +49,9 @@ from rota.client.transport.event_reader import EventReader
 from rota.client.transport.log_reader import LogItem, LogReader
 from rota.client.transport.profile import resolve
 from rota.model.answers.cluster import Me, NodeDocument
-from rota.model.answers.dead_letters import DeadCount, DeadLetterDocument, DeadLetterPage, DiscardAnswer, RequeueAnswer
+from rota.model.answers.dead_letters import DeadLetterDocument, DeadLetterPage, DiscardAnswer, RequeueAnswer
 from rota.model.answers.events import EventDocument
-from rota.model.answers.schedules import ScheduleDocument
+from rota.model.answers.schedules import AppliedSchedule
 from rota.model.answers.task_changes import CancelManyAnswer, HoldAnswer
 from rota.model.answers.tasks import AttemptDocument, TaskDocument, TaskPage
 from rota.model.answers.waiting import ConcurrencyKeyDocument, CooledKey, PreviewDocument, TaskExplanation
@@ -83,6 +86,7 @@ class AsyncClient:
         self.secrets = AsyncSecrets(self)
         self.schedules = AsyncSchedules(self)
         self.graphs = AsyncGraphs(self)
+        self.operations = AsyncOperations(self)
         self.webhooks = AsyncWebhooks(self)
 
     async def __aenter__(self) -> AsyncClient:
@@ -106,7 +110,7 @@ class AsyncClient:
         """Submits many tasks in one request: all are accepted, or none. `after` may name the `ref` of another."""
         ready = await self.with_uploads(tuple(specs))
         ids = await self.converse(conversations.submit_many(ready, self._fresh_key))
-        return [AsyncTaskHandle(self, task_id) for task_id in ids]
+        return self.handles(ids)
 
     async def map(
         self,
@@ -136,15 +140,18 @@ class AsyncClient:
             ids = await self.converse(manifest_calls.submitted(read, self._fresh_key()))
         except Refused as refusal:
             raise read.located(refusal) if refusal.faults else refusal from None
-        return {name: AsyncTaskHandle(self, task_id) for name, task_id in ids.items()}
+        return dict(zip(ids, self.handles([*ids.values()]), strict=True))
 
     async def schedule_manifest(
         self, manifest: str | Path, variables: Mapping[str, str] | None = None
-    ) -> ScheduleDocument:
-        """Makes the schedule that a `rota.yaml` with `schedule:` describes."""
+    ) -> AppliedSchedule:
+        """Makes the schedule that a `rota.yaml` with `schedule:` describes, or changes it to be like the file.
+
+        The same file again changes nothing: the answer's `result` is created, changed or unchanged.
+        """
         read = await in_thread(load_manifest, manifest, variables)
         try:
-            return await self.perform(manifest_calls.scheduled(read, options={}))
+            return await self.perform(manifest_calls.applied(read, options={}))
         except Refused as refusal:
             raise read.located(refusal, of_schedule=True) if refusal.faults else refusal from None
 
@@ -169,15 +176,21 @@ class AsyncClient:
         return [typed_result(ended[task_id], kind) for task_id, kind in expected]
 
     async def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
-        """Checks a task as `submit` does, and says where and when it would start. Nothing is stored."""
-        spec: TaskSpec = {"command": command, **work}
-        return await self.perform(waiting_calls.preview(spec))
+        """Checks a task as `submit` does, and says where and when it would start. Nothing is stored or uploaded."""
+        [spec], uploads = await in_thread(planned_uploads, [{"command": command, **work}])
+        return await self.perform(waiting_calls.preview(spec, uploads))
 
     # --- reading
 
     def handle(self, task_id: int) -> AsyncTaskHandle:
         """A handle on a task submitted earlier. No request is made."""
         return AsyncTaskHandle(self, task_id)
+
+    def handles(self, task_ids: Iterable[int]) -> Sequence[AsyncTaskHandle]:
+        """Handles on tasks submitted earlier, whose results come many at once. No request is made."""
+        ids = tuple(task_ids)
+        batch = AsyncBatch(self, ids)
+        return [AsyncTaskHandle(self, one, batch=batch, position=place) for place, one in enumerate(ids)]
 
     async def get(self, task_id: int) -> TaskDocument:
         """The task as it is now."""
@@ -290,17 +303,13 @@ class AsyncClient:
         """A dead letter with its whole history: every attempt, and all runs of the same work."""
         return await self.perform(dead_letter_calls.letter(task_id))
 
-    async def count_dead(self, **filters: Unpack[DeadFilter]) -> DeadCount:
-        """How many dead letters a filter selects."""
-        return await self.perform(dead_letter_calls.count(filters))
+    async def requeue_dead(self, task_ids: Iterable[int]) -> RequeueAnswer:
+        """Runs dead letters again, as new tasks; up to 1,000 a call. By filter: `operations.start("requeue", …)`."""
+        return await self.perform(dead_letter_calls.requeue([*task_ids]))
 
-    async def requeue_dead(self, task_ids: Iterable[int] | None = None, **filters: Unpack[DeadFilter]) -> RequeueAnswer:
-        """Runs dead letters again, as new tasks: by id, by filter, or all; up to 1,000 a call."""
-        return await self.perform(dead_letter_calls.requeue(None if task_ids is None else [*task_ids], filters))
-
-    async def discard_dead(self, task_ids: Iterable[int] | None = None, **filters: Unpack[DeadFilter]) -> DiscardAnswer:
-        """Removes dead letters from the list: by id, by filter, or all."""
-        return await self.perform(dead_letter_calls.discard(None if task_ids is None else [*task_ids], filters))
+    async def discard_dead(self, task_ids: Iterable[int]) -> DiscardAnswer:
+        """Removes dead letters from the list; up to 1,000 a call. By filter: `operations.start("discard", …)`."""
+        return await self.perform(dead_letter_calls.discard([*task_ids]))
 
     async def concurrency_keys(self) -> Sequence[ConcurrencyKeyDocument]:
         """The concurrency keys that have live tasks or a cool-down."""

@@ -6,8 +6,9 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Unpack
 
+from rota.client._async.batch import AsyncBatch
 from rota.client._async.sender import AsyncSender
-from rota.client.calls import conversations, task_calls, waiting_calls
+from rota.client.calls import conversations, graph_calls, task_calls, waiting_calls
 from rota.client.calls.outcomes import typed_result
 from rota.client.options import Duration, EditOptions, LogOptions
 from rota.client.transport.log_reader import LogItem
@@ -17,12 +18,22 @@ from rota.model.answers.waiting import TaskExplanation
 
 
 class AsyncTaskHandle:
-    """One task. It stores no state: every method asks the server."""
+    """One task. Its methods ask the server; how it ended, which never changes, may come with another of its batch."""
 
-    def __init__(self, client: AsyncSender, task_id: int, returns: object | None = None) -> None:
+    def __init__(
+        self,
+        client: AsyncSender,
+        task_id: int,
+        returns: object | None = None,
+        *,
+        batch: AsyncBatch | None = None,
+        position: int = 0,
+    ) -> None:
         self._client = client
         self.id = task_id
         self.returns = returns  # the type its result is converted to; None: the plain JSON value
+        self._batch = batch  # the tasks that were submitted with it
+        self._position = position  # its own among them
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id})"
@@ -37,17 +48,31 @@ class AsyncTaskHandle:
         return await self._client.perform(task_calls.task(self.id))
 
     async def wait(self, timeout: float | None = None) -> TaskDocument:
-        """The task's document once it has ended, in whatever state; `WaitTimeout` when the time is up."""
+        """The task's document once it has ended, in whatever state; `WaitTimeout` when the time is up.
+
+        If the task may submit others and is in no other graph, all that it submitted has ended too.
+        """
+        if self._batch is not None:
+            document = await self._batch.document(self._position, timeout)
+            if not document.spec.get("may_submit"):
+                return document
         return await self._client.converse(
-            conversations.wait(self.id, timeout, time.monotonic, self._client.longest_wait_seconds)
+            graph_calls.wait_with_submitted(self.id, timeout, time.monotonic, self._client.longest_wait_seconds)
         )
 
     async def result(self, timeout: float | None = None, *, type: object | None = None) -> Any:
         """The value that the task returned; `TaskFailed` (or a subclass) when it did not end `done`.
 
+        Of tasks that were submitted together, one request fetches the results of many.
         With `type` (`date`, `list[UUID]`, a dataclass, …) the JSON value is converted to it.
         """
-        return typed_result(await self.wait(timeout), type if type is not None else self.returns)
+        kind = type if type is not None else self.returns
+        if self._batch is not None:
+            return typed_result(await self._batch.outcome(self._position, timeout), kind)
+        ended = await self._client.converse(
+            conversations.wait(self.id, timeout, time.monotonic, self._client.longest_wait_seconds)
+        )
+        return typed_result(ended, kind)
 
     async def log(self, **options: Unpack[LogOptions]) -> str:
         """The output of the latest (or the given) attempt so far; `stream` is stdout or stderr, None means both.

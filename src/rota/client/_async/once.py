@@ -50,7 +50,7 @@ class AsyncOnce:
         pause = 0.05
         while (answer := await self._claimed()) is None:
             if until is not None and time.monotonic() >= until:
-                raise WaitTimeout(f"another is still doing {self.key!r} after {self._timeout:g} s", task_ids=())
+                raise WaitTimeout(f"another caller is still doing {self.key!r} after {self._timeout:g} s", task_ids=())
             await sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         self.first, self._is_done, self.result = answer.first, answer.done, answer.result
@@ -73,7 +73,9 @@ class AsyncOnce:
         `OnceError` if the result can't be stored: it is recorded as done all the same, without a result.
         """
         if not self.first:
-            raise RuntimeError(f"{self.key!r} was not yours to do: look at `first` before you do it")
+            raise RuntimeError(
+                f"{self.key!r} was done, or is being done, by another caller: check `first` before you do it"
+            )
         self._has_happened = True
         fault = once_calls.fault_of(result)
         if not fault:

@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from rota.client._sync.artifacts import Artifacts
+from rota.client._sync.batch import Batch
 from rota.client._sync.graphs import ArrayHandle, Graphs
 from rota.client._sync.handle import TaskHandle
 from rota.client._sync.once import Once
+from rota.client._sync.operations import Operations
 from rota.client._sync.schedules import Schedules
 from rota.client._sync.secrets import Secrets
 from rota.client._sync.transport import Transport
 from rota.client._sync.webhooks import Webhooks
 from rota.client.calls import cluster_calls, conversations, dead_letter_calls, manifest_calls, task_calls, waiting_calls
+from rota.client.calls.artifact_calls import planned_uploads
 from rota.client.calls.call import Answer, Call
 from rota.client.calls.conversations import Conversation
 from rota.client.calls.dead_letter_calls import DeadFilter
@@ -47,9 +50,9 @@ from rota.client.transport.event_reader import EventReader
 from rota.client.transport.log_reader import LogItem, LogReader
 from rota.client.transport.profile import resolve
 from rota.model.answers.cluster import Me, NodeDocument
-from rota.model.answers.dead_letters import DeadCount, DeadLetterDocument, DeadLetterPage, DiscardAnswer, RequeueAnswer
+from rota.model.answers.dead_letters import DeadLetterDocument, DeadLetterPage, DiscardAnswer, RequeueAnswer
 from rota.model.answers.events import EventDocument
-from rota.model.answers.schedules import ScheduleDocument
+from rota.model.answers.schedules import AppliedSchedule
 from rota.model.answers.task_changes import CancelManyAnswer, HoldAnswer
 from rota.model.answers.tasks import AttemptDocument, TaskDocument, TaskPage
 from rota.model.answers.waiting import ConcurrencyKeyDocument, CooledKey, PreviewDocument, TaskExplanation
@@ -84,6 +87,7 @@ class Client:
         self.secrets = Secrets(self)
         self.schedules = Schedules(self)
         self.graphs = Graphs(self)
+        self.operations = Operations(self)
         self.webhooks = Webhooks(self)
 
     def __enter__(self) -> Client:
@@ -107,7 +111,7 @@ class Client:
         """Submits many tasks in one request: all are accepted, or none. `after` may name the `ref` of another."""
         ready = self.with_uploads(tuple(specs))
         ids = self.converse(conversations.submit_many(ready, self._fresh_key))
-        return [TaskHandle(self, task_id) for task_id in ids]
+        return self.handles(ids)
 
     def map(
         self,
@@ -137,13 +141,16 @@ class Client:
             ids = self.converse(manifest_calls.submitted(read, self._fresh_key()))
         except Refused as refusal:
             raise read.located(refusal) if refusal.faults else refusal from None
-        return {name: TaskHandle(self, task_id) for name, task_id in ids.items()}
+        return dict(zip(ids, self.handles([*ids.values()]), strict=True))
 
-    def schedule_manifest(self, manifest: str | Path, variables: Mapping[str, str] | None = None) -> ScheduleDocument:
-        """Makes the schedule that a `rota.yaml` with `schedule:` describes."""
+    def schedule_manifest(self, manifest: str | Path, variables: Mapping[str, str] | None = None) -> AppliedSchedule:
+        """Makes the schedule that a `rota.yaml` with `schedule:` describes, or changes it to be like the file.
+
+        The same file again changes nothing: the answer's `result` is created, changed or unchanged.
+        """
         read = in_thread(load_manifest, manifest, variables)
         try:
-            return self.perform(manifest_calls.scheduled(read, options={}))
+            return self.perform(manifest_calls.applied(read, options={}))
         except Refused as refusal:
             raise read.located(refusal, of_schedule=True) if refusal.faults else refusal from None
 
@@ -168,15 +175,21 @@ class Client:
         return [typed_result(ended[task_id], kind) for task_id, kind in expected]
 
     def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
-        """Checks a task as `submit` does, and says where and when it would start. Nothing is stored."""
-        spec: TaskSpec = {"command": command, **work}
-        return self.perform(waiting_calls.preview(spec))
+        """Checks a task as `submit` does, and says where and when it would start. Nothing is stored or uploaded."""
+        [spec], uploads = in_thread(planned_uploads, [{"command": command, **work}])
+        return self.perform(waiting_calls.preview(spec, uploads))
 
     # --- reading
 
     def handle(self, task_id: int) -> TaskHandle:
         """A handle on a task submitted earlier. No request is made."""
         return TaskHandle(self, task_id)
+
+    def handles(self, task_ids: Iterable[int]) -> Sequence[TaskHandle]:
+        """Handles on tasks submitted earlier, whose results come many at once. No request is made."""
+        ids = tuple(task_ids)
+        batch = Batch(self, ids)
+        return [TaskHandle(self, one, batch=batch, position=place) for place, one in enumerate(ids)]
 
     def get(self, task_id: int) -> TaskDocument:
         """The task as it is now."""
@@ -289,17 +302,13 @@ class Client:
         """A dead letter with its whole history: every attempt, and all runs of the same work."""
         return self.perform(dead_letter_calls.letter(task_id))
 
-    def count_dead(self, **filters: Unpack[DeadFilter]) -> DeadCount:
-        """How many dead letters a filter selects."""
-        return self.perform(dead_letter_calls.count(filters))
+    def requeue_dead(self, task_ids: Iterable[int]) -> RequeueAnswer:
+        """Runs dead letters again, as new tasks; up to 1,000 a call. By filter: `operations.start("requeue", …)`."""
+        return self.perform(dead_letter_calls.requeue([*task_ids]))
 
-    def requeue_dead(self, task_ids: Iterable[int] | None = None, **filters: Unpack[DeadFilter]) -> RequeueAnswer:
-        """Runs dead letters again, as new tasks: by id, by filter, or all; up to 1,000 a call."""
-        return self.perform(dead_letter_calls.requeue(None if task_ids is None else [*task_ids], filters))
-
-    def discard_dead(self, task_ids: Iterable[int] | None = None, **filters: Unpack[DeadFilter]) -> DiscardAnswer:
-        """Removes dead letters from the list: by id, by filter, or all."""
-        return self.perform(dead_letter_calls.discard(None if task_ids is None else [*task_ids], filters))
+    def discard_dead(self, task_ids: Iterable[int]) -> DiscardAnswer:
+        """Removes dead letters from the list; up to 1,000 a call. By filter: `operations.start("discard", …)`."""
+        return self.perform(dead_letter_calls.discard([*task_ids]))
 
     def concurrency_keys(self) -> Sequence[ConcurrencyKeyDocument]:
         """The concurrency keys that have live tasks or a cool-down."""

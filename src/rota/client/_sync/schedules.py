@@ -16,13 +16,24 @@ from typing import Any, Unpack
 
 from rota.client._sync.sender import Part
 from rota.client.calls import schedule_calls
+from rota.client.calls.artifact_calls import planned_uploads
 from rota.client.calls.schedule_calls import Instant, ScheduleArguments, ScheduleChange
 from rota.client.options import TaskSpec
-from rota.model.answers.schedules import Backfilled, OccurrenceDocument, OccurrencePage, ScheduleDocument
+from rota.client.transport.blocking import in_thread
+from rota.model.answers.schedules import (
+    AppliedSchedule,
+    Backfilled,
+    OccurrenceDocument,
+    OccurrencePage,
+    ScheduleDocument,
+    SchedulePreview,
+)
 
 
 class Schedules(Part):
-    """`client.schedules`: add, get, list, edit, remove, pause, resume, run_now, skip_next, next, history, backfill."""
+    """`client.schedules`: add, apply, preview, get, list, edit, remove, pause, resume, run_now, skip_next, next,
+    history, backfill.
+    """
 
     def add(
         self,
@@ -36,6 +47,39 @@ class Schedules(Part):
         given = ScheduleArguments.of_add(command, tasks, options)
         work = given.work(self._client.with_uploads(given.specs))
         return self._client.perform(schedule_calls.add(name, given.options, work))
+
+    def apply(
+        self,
+        name: str,
+        *,
+        command: Sequence[str] | None = None,
+        tasks: Sequence[TaskSpec] | None = None,
+        version: int | None = None,
+        **options: Any,
+    ) -> AppliedSchedule:
+        """Makes the schedule, or changes it to be as described here; the same again changes nothing.
+
+        The arguments are those of `add`. The answer's `result` is created, changed or unchanged, its `changes` name the
+        fields. With `version`, `Refused` if the schedule has changed since.
+        """
+        given = ScheduleArguments.of_add(command, tasks, options)
+        work = given.work(self._client.with_uploads(given.specs))
+        return self._client.perform(schedule_calls.apply(name, given.options, work, version))
+
+    def preview(
+        self,
+        name: str,
+        *,
+        command: Sequence[str] | None = None,
+        tasks: Sequence[TaskSpec] | None = None,
+        amount: int = 5,
+        **options: Any,
+    ) -> SchedulePreview:
+        """What `apply` would do, the next `amount` runs, and what a run would meet now. Nothing is stored."""
+        given = ScheduleArguments.of_add(command, tasks, options)
+        specs, uploads = in_thread(planned_uploads, given.specs)
+        call = schedule_calls.preview(name, given.options, given.work(specs), uploads=uploads, amount=amount)
+        return self._client.perform(call)
 
     def get(self, name: str) -> ScheduleDocument:
         return self._client.perform(schedule_calls.schedule(name))

@@ -14,7 +14,7 @@ from rota.client.calls.call import Answer, Call
 from rota.client.calls.task_calls import LONGEST_WAIT_SECONDS
 from rota.client.errors import Unreachable
 from rota.client.transport import http_rules as rules
-from rota.client.transport.blocking import HttpClient, UploadStream, in_thread, sleep
+from rota.client.transport.blocking import HttpClient, SocketTransport, UploadStream, in_thread, sleep
 from rota.client.transport.profile import Profile
 from rota.client.transport.tries import Preference, Tries
 from rota.model.answers.artifacts import ArtifactDocument
@@ -27,7 +27,7 @@ class Transport:
         has_several = len(profile.servers) > 1
         self.repeats = has_several or retry_seconds > 0
         self.longest_wait_seconds = rules.SHORT_WAIT_SECONDS if has_several else LONGEST_WAIT_SECONDS
-        self._http = HttpClient(**rules.http_options(profile))
+        self._http = HttpClient(**rules.http_options(profile, SocketTransport))
 
     def close(self) -> None:
         self._http.close()

@@ -10,14 +10,17 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
 from rota.client.calls.call import Call, delete, get, reader
 from rota.client.errors import RotaError
+from rota.client.options import TaskSpec, local_files, with_artifacts
 from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
+from rota.model.artifact import identity
+from rota.model.request.preview_request import PlannedUpload
 
 PIECE_BYTES = 256 * 1024
 
@@ -72,6 +75,14 @@ class Upload:
             if file is not self._source:
                 file.close()
 
+    def planned(self) -> PlannedUpload:
+        """What a preview tells of the file instead of sending it."""
+        for _ in self.pieces():
+            continue
+        return PlannedUpload(
+            sha256=self._digest.hexdigest(), size_bytes=self._sent, name=self.call.query.get("name", "")
+        )
+
     def finish(self, made: ArtifactDocument) -> ArtifactDocument:
         if (made.sha256, made.size_bytes) != (self._digest.hexdigest(), self._sent):
             raise RotaError(f"the server stored {made.sha256}, which are not the bytes that were sent")
@@ -83,6 +94,18 @@ class Upload:
         if isinstance(self._source, str | os.PathLike):
             return Path(self._source).open("rb")
         return self._source
+
+
+def planned_uploads(
+    specs: Sequence[TaskSpec], progress: Progress | None = None
+) -> tuple[list[TaskSpec], list[PlannedUpload]]:
+    """The specs with the artifacts that their local files would become, for a preview: nothing is sent."""
+    made, planned = {}, []
+    for source, name in local_files(specs).items():
+        one = Upload(source, name, progress or no_progress).planned()
+        made[source] = identity(bytes.fromhex(one.sha256))
+        planned.append(one)
+    return [with_artifacts(spec, made) if made else spec for spec in specs], planned
 
 
 class Download:

@@ -15,6 +15,7 @@ import msgspec
 
 from rota.client.calls import repeats
 from rota.client.errors import ServerFault
+from rota.model.request.rules import key_trouble
 
 Answer = TypeVar("Answer")
 
@@ -54,7 +55,10 @@ def get(
 def post(
     path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False, key: str | None = None
 ) -> Call[Answer]:
-    """`key`: an idempotency key, under which the request may be repeated."""
+    """`key`: an idempotency key, under which the request may be repeated; ValueError if it can't be one."""
+    trouble = None if key is None else key_trouble(key)
+    if trouble is not None:
+        raise ValueError(f"idempotency_key: {trouble}")
     encoded = None if body is None else msgspec.json.encode(body)
     repeatable = repeatable or key is not None
     return Call("POST", path, reader(answer), body=encoded, idempotency_key=key, repeatable=repeatable)

@@ -45,6 +45,11 @@ def servers() -> Call[documents.ServerList]:
     return get("/v1/servers", documents.ServerList)
 
 
+def database() -> Call[documents.DatabaseCheck]:
+    """For operators: the versions, and the watchdog query."""
+    return get("/v1/database", documents.DatabaseCheck)
+
+
 def tenants() -> Call[documents.TenantList]:
     return get("/v1/tenants", documents.TenantList)
 

@@ -35,7 +35,7 @@ def wait(
     longest_seconds: float = task_calls.LONGEST_WAIT_SECONDS,
 ) -> Conversation[TaskDocument]:
     """The task's document once it has ended. One request waits for `longest_seconds` at most."""
-    until = _until(timeout_seconds, clock)
+    until = until_time(timeout_seconds, clock)
     while True:
         left = until - clock()
         document = yield from ask(task_calls.task_when_ended(task_id, min(left, longest_seconds)))
@@ -55,7 +55,7 @@ def wait_for_all(
     longest_seconds: float = task_calls.LONGEST_WAIT_SECONDS,
 ) -> Conversation[dict[int, EndedTask]]:
     """Every task once it has ended, by id. `seen` is called with each answer, to show progress."""
-    until = _until(timeout_seconds, clock)
+    until = until_time(timeout_seconds, clock)
     pending = list(dict.fromkeys(task_ids))
     ended: dict[int, EndedTask] = {}
     while pending:
@@ -64,7 +64,7 @@ def wait_for_all(
         ended |= {task.id: task for task in answer.ended}
         pending = [task_id for task_id in pending if task_id not in ended]
         seen(answer)
-        if pending and left <= 0:
+        if pending and left <= 0 and not answer.more:
             raise WaitTimeout(
                 f"{len(pending)} of {len(set(task_ids))} tasks have not ended after {timeout_seconds:g} s",
                 task_ids=tuple(pending),
@@ -90,7 +90,7 @@ def edited(task_id: int, changes: Mapping[str, Any], version: int | None) -> Con
     return (yield from ask(task_calls.edit(task_id, changes, version or 0)))
 
 
-def _until(timeout_seconds: float | None, clock: Clock) -> float:
+def until_time(timeout_seconds: float | None, clock: Clock) -> float:
     return math.inf if timeout_seconds is None else clock() + timeout_seconds
 
 

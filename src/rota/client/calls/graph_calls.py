@@ -7,9 +7,10 @@ from typing import TypedDict
 
 from rota.client.calls.call import Call, get, post
 from rota.client.calls.conversations import Clock, Conversation, ask, wait_for_all
+from rota.client.calls.conversations import wait as wait_for_task
 from rota.client.calls.task_calls import LONGEST_WAIT_SECONDS
 from rota.model.answers.graphs import GraphAgain, GraphCancelled, GraphDocument, GraphHeld, GraphPage, SubmittedGraph
-from rota.model.answers.tasks import EndedTask
+from rota.model.answers.tasks import EndedTask, TaskDocument
 from rota.model.request.task_request import GraphRequest, TaskRequest
 
 
@@ -70,6 +71,18 @@ def wait(
             return document
         left = None if until is None else max(0.0, until - clock())
         yield from wait_for_all(live, left, clock, longest_seconds=longest_seconds)
+
+
+def wait_with_submitted(
+    task_id: int, timeout_seconds: float | None, clock: Clock, longest_seconds: float = LONGEST_WAIT_SECONDS
+) -> Conversation[TaskDocument]:
+    """The task's document once it has ended, and all that it submitted because it may, however late."""
+    until = None if timeout_seconds is None else clock() + timeout_seconds
+    document = yield from wait_for_task(task_id, timeout_seconds, clock, longest_seconds)
+    if document.own_graph is not None:
+        left = None if until is None else max(0.0, until - clock())
+        yield from wait(document.own_graph, left, clock, longest_seconds)
+    return document
 
 
 def ends(document: GraphDocument) -> dict[int, EndedTask]:

@@ -12,9 +12,10 @@ from rota.client.calls import graph_calls, schedule_calls, task_calls, waiting_c
 from rota.client.calls.call import Call
 from rota.client.calls.conversations import Conversation, ask
 from rota.model.answers.graphs import SubmittedGraph
-from rota.model.answers.schedules import ScheduleDocument
+from rota.model.answers.schedules import AppliedSchedule, ScheduleDocument, SchedulePreview
 from rota.model.answers.tasks import Submitted
 from rota.model.answers.waiting import PreviewDocument
+from rota.model.request.preview_request import PlannedUpload
 from rota.model.request.task_request import BatchRequest, TaskRequest
 from rota.model.schedule.schedule import RuleKind
 
@@ -56,9 +57,33 @@ def scheduled(
     tasks: Sequence[TaskRequest] | None = None,
 ) -> Call[ScheduleDocument]:
     """Makes its schedule. `name`, `options` and `tasks` override the file."""
+    work = schedule_work(manifest, tasks)
+    return schedule_calls.add(schedule_name(manifest, name), schedule_options(manifest, options), work)
+
+
+def applied(
+    manifest: Manifest, *, options: Mapping[str, Any], tasks: Sequence[TaskRequest] | None = None
+) -> Call[AppliedSchedule]:
+    """Makes its schedule, or changes it to be like the file."""
+    work = schedule_work(manifest, tasks)
+    return schedule_calls.apply(schedule_name(manifest), schedule_options(manifest, options), work)
+
+
+def preview_schedule(
+    manifest: Manifest,
+    *,
+    name: str | None = None,
+    options: Mapping[str, Any],
+    tasks: Sequence[TaskRequest] | None = None,
+    uploads: Sequence[PlannedUpload] = (),
+) -> Call[SchedulePreview]:
+    called, work = schedule_name(manifest, name), schedule_work(manifest, tasks)
+    return schedule_calls.preview(called, schedule_options(manifest, options), work, uploads=uploads)
+
+
+def schedule_name(manifest: Manifest, name: str | None = None) -> str:
     own = None if manifest.schedule is None or manifest.schedule.name is UNSET else manifest.schedule.name
-    called = name or own or manifest.graph_name
-    return schedule_calls.add(called, schedule_options(manifest, options), schedule_work(manifest, tasks))
+    return name or own or manifest.graph_name
 
 
 def schedule_options(manifest: Manifest, options: Mapping[str, Any]) -> Any:

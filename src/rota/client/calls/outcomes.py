@@ -11,10 +11,10 @@ from collections.abc import Mapping
 import msgspec
 
 from rota.client import errors
-from rota.model.annotations import converted
 from rota.model.answers.problems import ProblemDocument
 from rota.model.answers.tasks import EndedTask, TaskDocument
 from rota.model.attempt import Outcome
+from rota.model.function.annotations import converted
 
 _BY_STATE: dict[str, type[errors.TaskFailed]] = {
     "cancelled": errors.TaskCancelled,

@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-from rota.client.calls.call import Call, delete, get, patch, post, segment
+from rota.client.calls.call import Call, delete, get, patch, post, put, query_of, segment
 from rota.client.options import Duration, TaskSpec, request_of
 from rota.model.answers.schedules import (
+    AppliedSchedule,
     Backfilled,
     NextRuns,
     OccurrenceDocument,
     OccurrencePage,
     ScheduleDocument,
     SchedulePage,
+    SchedulePreview,
 )
+from rota.model.request.preview_request import PlannedUpload
 from rota.model.request.task_request import TaskRequest
 
 Instant = str | datetime
@@ -74,6 +77,23 @@ def edit(name: str, version: int, options: ScheduleChange, work: Work | None = N
     body = {**_plain(options), **({} if work is None else work.body()), "version": version}
     encoded = patch(_path(name), ScheduleDocument, body)
     return replace(encoded, repeatable=False)  # the first one changes the version
+
+
+def apply(name: str, options: ScheduleOptions, work: Work, version: int | None = None) -> Call[AppliedSchedule]:
+    """Repeatable without a version: the second time nothing changes."""
+    guard = {} if version is None else {"version": version}
+    encoded = put(_path(name), AppliedSchedule, {**_plain(options), **work.body(), **guard})
+    return replace(encoded, repeatable=version is None)
+
+
+def preview(
+    name: str, options: ScheduleOptions, work: Work, *, uploads: Sequence[PlannedUpload] = (), amount: int = 5
+) -> Call[SchedulePreview]:
+    """`uploads`: local files that would be uploaded first; `amount`: of the runs to come."""
+    files = {"uploads": list(uploads)} if uploads else {}
+    body = {"name": name, **_plain(options), **work.body(), **files}
+    asked = post("/v1/schedules/preview", SchedulePreview, body, repeatable=True)
+    return replace(asked, query=query_of({"n": amount}))
 
 
 def schedules(*, limit: int | None = None, after: str | None = None) -> Call[SchedulePage]:

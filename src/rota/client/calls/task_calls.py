@@ -38,6 +38,13 @@ class HoldReport(HoldAnswer, frozen=True, kw_only=True):
     graphs: list[GraphHeld] = []  # noqa: RUF012 -- msgspec copies it
 
 
+class EncodedEnds(msgspec.Struct, frozen=True):
+    """The answer to `wait_for_any`, its parts not yet decoded: their size is known, and each use gets its own value."""
+
+    ended: list[msgspec.Raw] = []
+    documents: list[msgspec.Raw] = []
+
+
 # --- submitting
 
 
@@ -48,7 +55,12 @@ def submit(spec: TaskSpec, fresh_key: str | None) -> Call[answers.Submitted]:
 
 def submit_request(request: TaskRequest, fresh_key: str | None) -> Call[answers.Submitted]:
     body = msgspec.structs.replace(request, idempotency_key=None)
-    call = post("/v1/tasks", answers.Submitted, body, key=request.idempotency_key or fresh_key)
+    call = post(
+        "/v1/tasks",
+        answers.Submitted,
+        body,
+        key=fresh_key if request.idempotency_key is None else request.idempotency_key,
+    )
     return replace(call, joins=True)
 
 
@@ -74,10 +86,21 @@ def task_when_ended(task_id: int, wait_seconds: float) -> Call[answers.TaskDocum
     return get(f"/v1/tasks/{task_id}", answers.TaskDocument, {"wait": f"{wait:.3f}"}, wait_seconds=wait)
 
 
-def wait_for(task_ids: Sequence[int], wait_seconds: float) -> Call[answers.WaitAnswer]:
+def wait_for(task_ids: Sequence[int], wait_seconds: float, *, graphs: bool = False) -> Call[answers.WaitAnswer]:
+    """`graphs`: the answer names the graphs that these tasks began because they may submit others."""
     wait = round(min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS), 3)
-    call = post("/v1/tasks/wait", answers.WaitAnswer, {"ids": list(task_ids), "timeout": wait}, repeatable=True)
+    body = {"ids": list(task_ids), "timeout": wait} | ({"graphs": True} if graphs else {})
+    call = post("/v1/tasks/wait", answers.WaitAnswer, body, repeatable=True)
     return replace(call, wait_seconds=wait)
+
+
+def wait_for_any(
+    task_ids: Sequence[int], also: Sequence[int], wait_seconds: float, *, documents: bool
+) -> Call[EncodedEnds]:
+    """Answered as soon as one of the tasks has ended; with those of `also` that have ended by then."""
+    wait = round(min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS), 3)
+    body = {"ids": list(task_ids), "timeout": wait, "any": True, "also": list(also), "documents": documents}
+    return replace(post("/v1/tasks/wait", EncodedEnds, body, repeatable=True), wait_seconds=wait)
 
 
 def tasks(*, fold_arrays: bool = False, **filters: Unpack[TaskFilter]) -> Call[answers.TaskPage]:

@@ -27,6 +27,7 @@ from rota.model.request.needs import faults_of
 from rota.model.request.retry_rules import rule_of
 from rota.model.request.structure import derived, pointer_part, structure_faults, unknown_field
 from rota.model.request.task_request import KINDS, RAW_FIELDS, TaskRequest
+from rota.model.resources import CPU_LIMITS
 from rota.model.secret import name_trouble
 
 SHORTHANDS = ("commands", "stages")  # become `script`
@@ -245,7 +246,8 @@ NOTES: dict[str, Note] = {
     "command": Note("The program and its arguments, word by word; no shell reads them.", (["python", "train.py"],),
                     check=_words),
     "script": Note("The text of a script, run by its #! line, else by `interpreter`, else by sh; or {file: path}, a "
-                   "file beside the manifest.", ("#!/bin/bash\n./nightly.sh\n", {"file": "nightly.sh"}), check=_text),
+                   "file beside the manifest, for which the suffix of its name chooses before sh.",
+                   ("#!/bin/bash\n./nightly.sh\n", {"file": "nightly.sh"}), check=_text),
     "commands": Note("Shell commands, run in this order; the first that fails ends the task (set -e).",
                      (["make", "make test"],), check=_lines),
     "stages": Note("The steps of a long task, run in this order: each has a name, and a command or a script. The "
@@ -255,7 +257,8 @@ NOTES: dict[str, Note] = {
     "resume": Note("A retry begins at the stage that failed; the checkpoint records the finished stages.", (True,)),
     "path": Note("The absolute path of a script or program on the node.", ("/opt/jobs/nightly.sh",),
                  check=_absolute),
-    "upload": Note("An uploaded script or program to run: by its #! line, else by `interpreter`, else directly.",
+    "upload": Note("An uploaded script or program to run: by its #! line, else by `interpreter`, else by the "
+                   "program of its suffix, else directly.",
                    ("sha256:9f86d081884c",), check=_artifact),
     "files": Note("Uploaded files that are copied into the work folder before the start: path and artifact.",
                   ({"data/train.csv": "sha256:9f86d081884c"},), each=_artifact),
@@ -276,9 +279,12 @@ NOTES: dict[str, Note] = {
     "env": Note("Environment variables. Values are text: put numbers in quotes.", ({"REGION": "eu"},)),
     "secrets": Note("Names of secrets that become environment variables; `rota secret set` sets their values.",
                     (["API_KEY"],), each=_secret),
+    "may_submit": Note("Whether it may submit tasks while it runs: they join its graph."),
     "tags": Note("Names and values to find the task by.", ({"team": "ml"},)),
     "tier": Note("A named amount of resources, instead of numbers.", ("basic", "regular", "premium")),
     "cpu": Note("Cores: 1.5, or 500m for thousandths.", (1.5, "500m"), check=_amount(units.cpu_milli_of)),
+    "cpu_limit": Note("quota: never more CPU than is granted; burst: idle CPU beyond it, if the plan allows that.", (),
+                      CPU_LIMITS),
     "memory": Note("Bytes, or a text such as 512M, 2Gi.", ("512M", "2Gi"), check=_amount(units.bytes_of)),
     "disk": Note("Bytes, or a text such as 10G.", ("10G",), check=_amount(units.bytes_of)),
     "iops": Note("Disk operations a second: 500, 5k.", (500, "5k"), check=_amount(units.count_of)),
@@ -297,7 +303,8 @@ NOTES: dict[str, Note] = {
     "mounts": Note("Folders that the node's operator offers, by name.", (["team"],)),
     "pool": Note("The pool of nodes.", ("default",)),
     "unplaceable": Note("When the task fits on no present node: refuse it, or let it wait.", (), ("refuse", "wait")),
-    "category": Note("A kind of work that the operator defined, with defaults for tolerance, lane, cap.", ("report",)),
+    "category": Note("A kind of work that the operator defined, with defaults for tolerance, lane, cap and isolation.",
+                     ("report",)),
     "lane": Note("The lane: tasks are ordered by lane first.", ("urgent", "normal", "periodic", "off-peak")),
     "priority": Note("The order among your own tasks; higher first.", (10,)),
     "tolerance": Note(f"How long its start may be delayed. {_DURATION}", ("10m",), check=_duration),

@@ -253,11 +253,15 @@ class _Reader:
         script, fault = self._scripts.of(task, pointer)
         if fault is not None:
             self.faults.append(fault)
+        interpreter, fault = (None, None) if script is None else self._scripts.interpreter_of(task, script, pointer)
+        if fault is not None:
+            self.faults.append(fault)
         if self.faults:
             return None
         fields = {key: value for key, value in task.items() if value is not None and key not in MANIFEST_ONLY}
         if script is not None:
             fields["script"] = script
+            fields |= {} if interpreter is None else {"interpreter": interpreter}
             if len(script.encode(errors="surrogatepass")) > MOST_SCRIPT_BYTES:
                 detail = f"the script is larger than {MOST_SCRIPT_BYTES} bytes; upload it"
                 self._fault(f"{pointer}/script", "invalid-command", detail)

@@ -14,7 +14,8 @@ from msgspec import UNSET
 
 from rota.client.manifest.fields import Note
 from rota.model.errors import Fault, FaultList
-from rota.model.request.structure import derived, structure_faults
+from rota.model.request.rest import rest_of
+from rota.model.request.structure import derived
 from rota.model.request.task_request import TaskRequest
 from rota.model.schedule.checks import check_name, faults_alone
 from rota.model.schedule.request import ScheduleRequest
@@ -58,17 +59,18 @@ def read_schedule(
 
     `tasks` is empty if they have faults themselves; `name` is the name of the graph or task.
     """
-    structure = structure_faults(section, ScheduleSection)
-    if structure:
-        faults += [Fault(f"/schedule{fault.pointer}", fault.code, fault.detail) for fault in structure]
+    rest = rest_of(section, ScheduleSection)
+    if rest.value is None:
+        faults += [Fault(f"/schedule{fault.pointer}", fault.code, fault.detail) for fault in rest.structure]
         return None
-    request = msgspec.convert(section, ScheduleRequest)
+    request = msgspec.convert(msgspec.to_builtins(rest.value), ScheduleRequest)
     name_faults = FaultList()
     if request.name is UNSET and name is not None:
         request.name = name
     check_name(request.name, name_faults)
     work = {} if not tasks else {"tasks": list(tasks)} if is_graph else {"task": tasks[0]}
     wrong = [*name_faults.faults, *faults_alone(msgspec.structs.replace(request, **work), called=name or "")]
+    wrong = rest.with_others(wrong)
     faults += [Fault(pointer_in_file(fault.pointer), fault.code, fault.detail) for fault in wrong]
     return None if wrong else request
 

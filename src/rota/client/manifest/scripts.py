@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from rota.model.errors import Fault
+from rota.model.request.interpreters import NoInterpreter, interpreter_of
 from rota.model.stage import MOST_STAGES, STAGE_NAME
 
 LARGEST_SCRIPT_BYTES = 1024 * 1024
@@ -88,6 +89,16 @@ class Scripts:
             self._read[name] = self._file(name)
         text, fault = self._read[name]
         return text, None if not fault else Fault(f"{pointer}/script/file", "invalid-path", f"{name[:200]!r}: {fault}")
+
+    def interpreter_of(self, task: Mapping[str, Any], text: str, pointer: str) -> tuple[list[str] | None, Fault | None]:
+        """The program that runs a script's file, by its suffix; None: what the task, its `#!` line or sh says."""
+        script = task.get("script")
+        if not isinstance(script, dict) or task.get("interpreter") is not None:
+            return None, None
+        try:
+            return interpreter_of(str(script["file"]), text), None
+        except NoInterpreter as error:
+            return None, Fault(f"{pointer}/script/file", "invalid-command", f"{error}, or give an interpreter")
 
     def _file(self, name: str) -> tuple[str | None, str]:
         try:

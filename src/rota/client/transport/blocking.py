@@ -5,6 +5,8 @@ It does not import asyncio: a CLI command must start fast.
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
@@ -17,6 +19,7 @@ Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
 
 HttpClient = httpx.Client
+SocketTransport = httpx.HTTPTransport
 sleep = time.sleep
 
 
@@ -28,6 +31,24 @@ class UploadStream(httpx.SyncByteStream):
 
     def __iter__(self) -> Iterator[bytes]:
         return self._upload.pieces()
+
+
+class Signal:
+    """Given once, to all who wait for it."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def give(self) -> None:
+        self._event.set()
+
+    def wait(self, seconds: float) -> None:
+        """Returns when it was given, or when the time is up; the time may be infinite."""
+        self._event.wait(None if math.isinf(seconds) else max(seconds, 0.0))
+
+
+def after_the_others() -> None:
+    """Threads run at once: there is nothing to let them do."""
 
 
 def in_thread(function: Callable[Parameters, Value], /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -19,7 +20,10 @@ from rota.client.calls.call import Call
 from rota.client.calls.outcomes import error_of
 from rota.client.errors import NotFound, RotaError, Unreachable
 from rota.client.transport.profile import Profile
+from rota.servers import socket_of
 
+# Shorter than the server's own limit: a connection the server is just closing must not be reused.
+LIMITS = httpx.Limits(max_connections=100, keepalive_expiry=3.0)
 CONNECT_SECONDS = 5.0
 QUICK_CONNECT_SECONDS = 0.5
 SHORT_WAIT_SECONDS = 5.0  # with several servers, a request waits so long at most: the server may have frozen meanwhile
@@ -53,19 +57,26 @@ class StreamReader(Protocol[Item]):
     def take(self, line: str) -> Item | None: ...
 
 
-def http_options(profile: Profile) -> dict[str, Any]:
-    """The arguments of `httpx.Client` and `httpx.AsyncClient`."""
+def url_of(server: str) -> str:
+    """The beginning of a request's URL. For a socket it names no host: the path is the transport's."""
+    return server if socket_of(server) is None else "http://rota"
+
+
+def http_options(profile: Profile, transport: Callable[..., Any]) -> dict[str, Any]:
+    """The arguments of `httpx.Client` and `httpx.AsyncClient`. `transport`: their own kind, for a socket."""
     headers = {"Accept": "application/json", "User-Agent": "rota-python"}
     if profile.token is not None:
         headers["Authorization"] = f"Bearer {profile.token}"
     secure = profile.servers[0].startswith("https://")  # all of them are, or none
+    path = socket_of(profile.servers[0])
+    if path is not None:  # one socket and no other address
+        return {"headers": headers, "transport": transport(uds=path, limits=LIMITS)}
     return {
         "headers": headers,
         # The system's certificates, so that an organisation's own authority works. Plain http needs none
         # (redirects are not followed, so it stays plain), and loading them takes time at every start.
         "verify": ssl.create_default_context() if secure else False,
-        # Shorter than the server's own limit: a connection the server is just closing must not be reused.
-        "limits": httpx.Limits(max_connections=100, keepalive_expiry=3.0),
+        "limits": LIMITS,
     }
 
 
@@ -81,7 +92,7 @@ def request_for(
     try:
         return http.build_request(
             call.method,
-            server + call.path,
+            url_of(server) + call.path,
             params=dict(call.query),
             content=call.body,
             headers=headers,
@@ -102,7 +113,7 @@ def upload_request(
         headers["Content-Length"] = str(upload.size_bytes)
     call = upload.call
     return http.build_request(
-        call.method, server + call.path, params=dict(call.query), headers=headers, timeout=timeout
+        call.method, url_of(server) + call.path, params=dict(call.query), headers=headers, timeout=timeout
     )
 
 
@@ -120,9 +131,9 @@ def accepted(response: httpx.Response, body: bytes, repeated: Call[Any] | None =
 
 def _naming(error: NotFound, path: str) -> NotFound:
     """Adds the name that was requested: the server's message is the same for everything that it does not show."""
-    noun = str(error).rpartition(" ")[2]
+    words = str(error).removeprefix("there is no such ").split(" ")  # of a dead letter the address says `dead`
     for kind, name in reversed(list(itertools.pairwise(path.split("/")))):
-        if kind.startswith(noun[:5]) and name:
+        if name and any(kind.startswith(word[:5]) for word in words):
             error.args = (f"{error}: {name[:80]}",)
             break
     return error

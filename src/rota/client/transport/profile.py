@@ -1,4 +1,4 @@
-"""The servers' addresses and the token: from arguments, else the environment, else the profile file.
+"""The servers' addresses and the token: from arguments, else the running call, the environment, the profile file.
 
 `rota up` writes the profile, every client reads it. The file contains a token, so it has mode 0600 and is replaced in
 one step; its content never appears in a message. Nothing here connects.
@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rota import running_task
 from rota.client.errors import ConfigurationError
 from rota.client.transport.local_files import replaced_file
+from rota.client.transport.starting import profile_path
 from rota.servers import addresses_of
 
 HOW_TO_NAME_A_SERVER = "set ROTA_SERVER, or start one here with `rota up`, which writes a profile"
@@ -27,18 +29,12 @@ class Profile:
     token: str | None = field(default=None, repr=False)
 
 
-def profile_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """`$ROTA_PROFILE`, else `rota/profile.toml` in the user's configuration folder."""
-    if named := environment.get("ROTA_PROFILE"):
-        return Path(named)
-    folder = environment.get("XDG_CONFIG_HOME")
-    return (Path(folder) if folder else Path.home() / ".config") / "rota" / "profile.toml"
-
-
 def resolve(
     server: str | None = None, token: str | None = None, environment: Mapping[str, str] = os.environ
 ) -> Profile:
     """The profile to use. The file is read only when arguments and environment leave something open."""
+    if server is None and (access := running_task.access()) is not None:
+        server, token = access[0], token or access[1]
     server = server or environment.get("ROTA_SERVER") or None
     token = token or environment.get("ROTA_TOKEN") or None
     servers = None if server is None else _servers(server)

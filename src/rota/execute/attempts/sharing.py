@@ -16,7 +16,7 @@ from rota.execute.keeper_link import DEFAULT_PROCESSES, UnitLimits
 from rota.execute.machine.device_files import Assigned
 from rota.execute.sandbox.bubblewrap import SANDBOX_PROCESSES
 from rota.model.isolation import Isolation
-from rota.model.resources import Resources
+from rota.model.resources import CpuLimit, Resources, unsaid_cpu_limit
 from rota.wire import Run
 
 
@@ -32,11 +32,13 @@ class ProcessKey(msgspec.Struct, frozen=True, array_like=True):
     devices: tuple[str, ...] = ()  # device files of a sandboxed call; its child serves no other call
     gpus: tuple[int, ...] = ()  # assigned to its calls; libraries read them once, at the start
     assigned: Assigned = ()  # devices of other kinds
+    may_submit: bool = False  # through a server socket, because it sees no network
 
 
 class SharingTerms(msgspec.Struct, frozen=True):
     process_key: ProcessKey = ProcessKey()
     processes: int = 0  # how many it may have; 0: the default
+    cpu_burst: bool = True  # it may use idle CPU beyond its grant
     mark: bytes = b""  # the encoded key: part of the shape, so that calls queue only behind their like
 
 
@@ -44,12 +46,14 @@ class _SharingFields(msgspec.Struct):
     """The fields of a spec that decide the key (`spec.RunSpec`); only the child reads the rest."""
 
     isolation: str = "none"
+    cpu_limit: str = ""
     network: bool = False
     processes: int = 0
     mounts: list[str] = []
     owner: str = ""
     package: str = ""
     image: str = ""
+    may_submit: bool = False
 
 
 SCRATCH_BYTES = 2_000_000  # what the folder of an isolated task may hold that was granted no disk space
@@ -58,12 +62,13 @@ UNOWNED = ProcessKey()  # of a child started ahead: it goes to the first tenant 
 _MOST_REMEMBERED = 4096
 _decode = msgspec.json.Decoder(_SharingFields).decode
 _encode = msgspec.msgpack.Encoder().encode
+_NAMES = (b'"isolation"', b'"processes"', b'"package"', b'"cpu_limit"')
 
 
 def terms_of(run: Run) -> SharingTerms:
     """Admission writes these fields only where they differ from the default: most specs are not decoded at all."""
     spec = run.spec
-    if b'"isolation"' not in spec and b'"processes"' not in spec and b'"package"' not in spec:
+    if not any(name in spec for name in _NAMES):
         return _trusted(run.tenant)
     try:
         fields = _decode(spec)
@@ -73,22 +78,36 @@ def terms_of(run: Run) -> SharingTerms:
         # there are no children in containers: Python and the functions are the node's
         fields.isolation = Isolation.CONTAINER
     if fields.isolation == Isolation.NONE:
-        if not fields.processes and not fields.package:
+        if not fields.processes and not fields.package and not fields.cpu_limit:
             return _trusted(run.tenant)  # the word was in an argument
         process_key = ProcessKey(tenant=run.tenant, package=fields.package)
     else:
         mounts = tuple(sorted(set(fields.mounts)))
-        process_key = ProcessKey(fields.isolation, run.tenant, fields.network, mounts, fields.owner, fields.package)
-    return SharingTerms(process_key, fields.processes, _encode((process_key, fields.processes)))
+        process_key = ProcessKey(
+            fields.isolation,
+            run.tenant,
+            fields.network,
+            mounts,
+            fields.owner,
+            fields.package,
+            may_submit=fields.may_submit and not fields.network,
+        )
+    cpu_burst = may_burst(fields.cpu_limit, fields.isolation)
+    return SharingTerms(process_key, fields.processes, cpu_burst, _encode((process_key, fields.processes, cpu_burst)))
 
 
 @functools.lru_cache(_MOST_REMEMBERED)
 def _trusted(tenant: int) -> SharingTerms:
     process_key = ProcessKey(tenant=tenant)
-    return SharingTerms(process_key, 0, _encode((process_key, 0)))
+    return SharingTerms(process_key, 0, True, _encode((process_key, 0, True)))
 
 
-def limits_of(grant: Resources, processes: int, isolation: str) -> UnitLimits:
+def may_burst(cpu_limit: str, isolation: str) -> bool:
+    """Whether a task may use idle CPU beyond its grant. `cpu_limit`: as its spec has it; "": it says nothing."""
+    return (cpu_limit or unsaid_cpu_limit(isolation)) == CpuLimit.BURST
+
+
+def limits_of(grant: Resources, processes: int, isolation: str, *, cpu_burst: bool = False) -> UnitLimits:
     """A grant as the limits of the process that runs on it; `processes` 0: the default.
 
     An isolated task without disk space still has its script, its result and a little more; a trusted one is not held.
@@ -98,6 +117,7 @@ def limits_of(grant: Resources, processes: int, isolation: str) -> UnitLimits:
         memory_bytes=grant.memory_bytes,
         pids=(processes or DEFAULT_PROCESSES) + (SANDBOX_PROCESSES if is_isolated else 0),
         cpu_milli=grant.cpu_milli,
+        cpu_burst=cpu_burst,
         iops=grant.iops,
         disk_bytes=grant.disk_bytes or (SCRATCH_BYTES if is_isolated else 0),
     )

@@ -31,7 +31,8 @@ import msgspec
 from rota import running_task
 from rota.model.attempt import Input
 from rota.model.progress import Progress
-from rota.model.secret import SecretMap
+from rota.model.secret import Secret, SecretMap
+from rota.running_task import RunningTask
 
 if TYPE_CHECKING:
     from rota.execute.child.checkpoint import KeptValue
@@ -77,6 +78,12 @@ class Results(Mapping[str | int, object]):
             )
         return msgspec.json.decode(dependency.result)
 
+    def __rota_json__(self) -> dict[str, object]:
+        """Each result once: by its task's name, or by the id if the name is missing or stands for another one."""
+        tasks = {one.task: one for one in self._by_key.values()}
+        named = {id(one): name for name, one in self._by_key.items() if isinstance(name, str) and name}
+        return {named.get(id(one), str(task)): self[task] for task, one in tasks.items()}
+
     def __iter__(self) -> Iterator[str | int]:
         return iter(self._by_key)
 
@@ -99,6 +106,14 @@ class TaskContext(msgspec.Struct, frozen=True):
     interval_end: datetime | None = None
     index: int | None = None  # set in an array
     devices: Mapping[str, tuple[int, ...]] = NO_DEVICES  # its own devices by kind, without GPUs
+    server: str = ""  # where it may submit, as `Client()` does by itself; "": it may not
+    key: Secret | None = None  # for that; `Client()` finds it
+
+    def __rota_json__(self) -> dict[str, object]:
+        """What a function that returns its context returns: what it can read there, with the results for the inputs."""
+        inner = ("inputs", "call")
+        known = {name: getattr(self, name) for name in self.__struct_fields__ if name not in inner}
+        return {**known, "results": self.results}
 
     def progress(self, fraction: float, message: str = "") -> None:
         """Reports progress, from 0 to 1, with a short message. Cheap; clients see the latest."""
@@ -201,7 +216,7 @@ def enter(context: TaskContext | None) -> None:
     """For the child program only."""
     global _current, _listens, _is_asked
     _current = context
-    running_task.enter(None if context is None else context.task_id)
+    running_task.enter(None if context is None else _running(context))
     if _listens:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _listens = _is_asked = False
@@ -210,7 +225,11 @@ def enter(context: TaskContext | None) -> None:
 def enter_here(context: TaskContext) -> None:
     """For a child that runs calls concurrently: sets the task of this execution context only."""
     _here.set(context)
-    running_task.here.set(context.task_id)
+    running_task.here.set(_running(context))
+
+
+def _running(context: TaskContext) -> RunningTask:
+    return RunningTask(context.task_id, context.server, "" if context.key is None else context.key.value)
 
 
 def connect(say: Callable[[int, Progress], None], line: Callable[[], AgentQuestions]) -> None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.execute.child import context
+from rota.execute.child import context, plain_arguments
 from rota.execute.child.code_changes import Sources
 from rota.execute.child.failures import MESSAGE_CHARACTERS, Failure, failure_of, printable
 from rota.execute.child.leftover_files import LeftoverFiles
@@ -55,13 +55,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROTA_GPUS", "ROTA_DEVICES_")  # the task can't set these
 _WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
-# Annotations, as types and as text, of values that JSON has.
-_PLAIN = frozenset(
-    (int, str, float, bool, None, list, dict, object, "int", "str", "float", "bool", "None", "list", "dict", "object")
-)
-
 Given = tuple[list[object], dict[str, object]]
-Convert = Callable[[list[object], dict[str, object]], Given]
 encode_reply = msgspec.msgpack.Encoder().encode
 decode_call = msgspec.msgpack.Decoder(calls.Call).decode
 
@@ -75,6 +69,8 @@ class Refusal(Exception):
 
 
 class Child:
+    has_own_environment = True  # one call at a time: programs that it starts find its server and key in the environment
+
     def __init__(self, channel: socket.socket, outputs: list[int], go_ahead: int) -> None:
         self._sources = Sources()
         self._sources.note()  # the preloaded modules
@@ -82,7 +78,7 @@ class Child:
         self._outputs = outputs
         self._go_ahead = go_ahead
         self._functions: dict[str, Callable[..., object]] = {}
-        self._converters: dict[Callable[..., object], Convert] = {}  # for functions that need one
+        self._checks: dict[Callable[..., object], plain_arguments.Check] = {}
         self._run_coroutine: Callable[[object], object] | None = None
         self._count = 0
         self._retry_in_ms: int | None = None  # as the current call asked
@@ -156,6 +152,8 @@ class Child:
             call.inputs,
             call.number,
             devices=dict(call.devices) if call.devices else context.NO_DEVICES,
+            server=call.server,
+            key=call.key[0] if call.key else None,
         )
 
     def _call(self, call: calls.Call) -> tuple[Outcome, bytes | None, Failure | None]:
@@ -163,20 +161,21 @@ class Child:
             spec = decode_spec(call.spec)
             function = self._functions.get(spec.function or "") or self._resolve(spec.function or "")
             arguments, named = positional(spec), keywords(spec)
-            if self._converters and function in self._converters:
-                arguments, named = self._converted(function, arguments, named)
+            if function in self._checks:
+                arguments, named = self._checked(function, arguments, named)
         except Refusal as refusal:
             return Outcome.REFUSED, None, refusal.failure
         except msgspec.DecodeError as error:
             return Outcome.REFUSED, None, ("bad-spec", f"the task's spec can't be read: {error}", "")
-        patterns = masking.patterns_of(call.secrets) if call.secrets else ()
+        patterns = masking.patterns_of(call.masked) if call.secrets or call.key else ()
         try:
             if spec.index is not None:
                 context.learn_index(spec.index)
             if spec.scheduled is not None:
                 context.enter(context.with_schedule(context.current(), spec.scheduled))
-            if spec.env or call.secrets or spec.scheduled is not None:
-                own = spec.env | schedule_environment(spec) | self._devices
+            told = calls.told(call) if self.has_own_environment else {}
+            if spec.env or call.secrets or spec.scheduled is not None or told:
+                own = spec.env | schedule_environment(spec) | self._devices | told
                 with _environment(own | {secret.name: secret.value for secret in call.secrets}):
                     value = self._run(function, arguments, named)
             else:
@@ -227,21 +226,17 @@ class Child:
         function = getattr(target, "__rota_function__", target)
         if not callable(function):
             raise Refusal("unknown-function", f"{reference} is not a function")
-        if not _is_plain(function):
-            # Annotations are read once; only children with such a function load the code for it.
-            converter = importlib.import_module("rota.execute.child.typed_arguments").converter_of(function)
-            if converter is not None:
-                self._converters[function] = converter
+        self._checks[function] = plain_arguments.check_of(function)
         self._functions[reference] = function
         self._leftover_files.keep()  # files that a module makes at its import are made once
         self._threads = _thread._count()
         self._sources.note(module_name)
         return function
 
-    def _converted(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> Given:
+    def _checked(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> Given:
         try:
-            return self._converters[function](arguments, named)
-        except ValueError as error:
+            return self._checks[function](arguments, named)
+        except plain_arguments.BAD as error:
             raise Refusal("bad-argument", str(error)) from None
 
     def _await(self, coroutine: object) -> object:
@@ -285,15 +280,6 @@ class Child:
         used = self._usage.measure()
         # else it is that of several calls, and the next measurement starts anew
         return used if run_us >= _MEASURED_US else (0, 0)
-
-
-def _is_plain(function: Callable[..., object]) -> bool:
-    """Whether every parameter's annotation is a type that JSON has."""
-    annotations = getattr(function, "__annotations__", None) or {}
-    try:
-        return all(kind in _PLAIN for name, kind in annotations.items() if name != "return")
-    except TypeError:
-        return False  # an annotation that can't be resolved: the converter judges it
 
 
 @contextlib.contextmanager

@@ -113,6 +113,8 @@ class _Turns(selectors.EpollSelector):
 
 
 class ConcurrentChild(main.Child):
+    has_own_environment = False  # clients ask for the running call's server and key (`rota.running_task`)
+
     def serve(self) -> None:
         self._turns = _Turns()
         self._loop = asyncio.SelectorEventLoop(self._turns)

@@ -62,7 +62,9 @@ class Once:
     def done(self, result: object = None) -> None:
         """Records that it is done, with its result. `OnceError`: the result can't be kept; it is recorded without."""
         if not self.first:
-            raise OnceError(f"{self.key!r} was not yours to do: look at `first` before you do it")
+            raise OnceError(
+                f"{self.key!r} was done, or is being done, by another caller: check `first` before you do it"
+            )
         self._has_happened = True
         try:
             self._record(_encoded(result))
@@ -76,7 +78,9 @@ class Once:
         if answer.state == "refused":
             raise OnceError(answer.message) if encoded == b"null" else _NotTaken(answer.message)
         if answer.state != "first":
-            raise OnceError(f"{self.key!r} was taken over by another before it was recorded")
+            raise OnceError(
+                f"{self.key!r} has another caller's claim now: the lease expired before the result was recorded"
+            )
         self._is_done = True
 
     def _say(self, word: str) -> OnceAnswer:

@@ -112,7 +112,8 @@ class _Walk:
         member = tarfile.TarInfo(path)
         member.type = kind
         member.mode = facts.st_mode & 0o777
-        member.mtime = int(facts.st_mtime)
+        # A folder's time changes as it is filled: kept, the same files would pack differently from attempt to attempt.
+        member.mtime = int(facts.st_mtime) if kind == tarfile.REGTYPE else 0
         return member
 
 
@@ -128,7 +129,7 @@ def unpack(source: BinaryIO, folder: str, owner: int | None, *, limit_bytes: int
                     raise BadCheckpoint("it is larger than a checkpoint may be")
                 _put(tar, member, root, owner)
     except (tarfile.TarError, EOFError, UnicodeError, ValueError) as error:
-        raise BadCheckpoint(f"it is no whole tar: {error}") from None
+        raise BadCheckpoint(f"it is not a complete tar archive: {error}") from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise

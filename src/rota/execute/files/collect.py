@@ -1,14 +1,15 @@
 """Stores the outputs of a process after it has ended, before its folder is removed.
 
 Only files that `find_outputs.find` accepted are opened and stored, through `Transfers`, a few at a time; the server
-makes an artifact of each. All of them are stored, or the attempt fails with the name of the first that was not.
+makes an artifact of each. All of them are stored, or the attempt fails with the name of the first that was not. Links
+and special files that only a wildcard matches are left out, which the output of the task says.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rota.execute.files import find_outputs
 from rota.execute.files.find_outputs import BadOutput, Hide, Limits, Output
@@ -17,6 +18,7 @@ from rota.model.artifact import Purpose
 from rota.wire import Failure
 
 _AT_ONCE = 4
+_MOST_TOLD = 20  # of what is left out
 
 
 class NotCollected(Exception):
@@ -34,12 +36,16 @@ class Collector:
         self._transfers = transfers
         self._limits = Limits(files=most_files, size_bytes=limit_bytes)
 
-    async def collect(self, owner: Owner, folder: str, patterns: Sequence[str], hide: Hide = str) -> list[Output]:
-        """Stores the files that match. Raises `NotCollected`."""
+    async def collect(
+        self, owner: Owner, folder: str, patterns: Sequence[str], tell: Callable[[str], None], hide: Hide = str
+    ) -> list[Output]:
+        """Stores the files that match; `tell` is told what is left out. Raises `NotCollected`."""
         try:
-            outputs = await asyncio.to_thread(find_outputs.find, folder, patterns, self._limits, hide)
+            found = await asyncio.to_thread(find_outputs.find, folder, patterns, self._limits, hide)
         except BadOutput as bad:
             raise NotCollected(Failure("bad-output", str(bad))) from None
+        outputs = found.outputs
+        _tell_skipped(found.skipped, tell)
         turns = asyncio.Semaphore(_AT_ONCE)
         try:
             async with asyncio.TaskGroup() as group:
@@ -63,6 +69,13 @@ class Collector:
                 raise NotCollected(Failure("output-not-stored", f"{output.path}: {failure}")) from None
             finally:
                 os.close(descriptor)
+
+
+def _tell_skipped(skipped: Sequence[str], tell: Callable[[str], None]) -> None:
+    for sentence in skipped[:_MOST_TOLD]:
+        tell(f"not kept: {sentence}")
+    if len(skipped) > _MOST_TOLD:
+        tell(f"not kept: {len(skipped) - _MOST_TOLD} more that are no plain files")
 
 
 def _first(failures: BaseExceptionGroup[NotCollected]) -> NotCollected:

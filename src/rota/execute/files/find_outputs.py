@@ -1,8 +1,9 @@
 """Finds the outputs of a task in its untrusted folder. Blocks: call it in a thread.
 
-Everything goes through directory descriptors, one name at a time; no link is followed, nothing is opened that is not a
-plain file with one name, and nothing waits. A match that is not such a file is refused by its name, and so is a folder
-with too many entries. Nothing of the task runs any more.
+Everything goes through directory descriptors, one name at a time; no link is followed, nothing is opened that is not
+a plain file with one name, and nothing waits. A link, socket, FIFO or device that a wildcard matches is skipped; one
+that a pattern names is refused, because its owner wants it. So is a folder with too many entries. Nothing of the task
+runs any more.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ class Output:
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    outputs: list[Output]
+    skipped: list[str]  # what the patterns match and can't be kept: each with its path and the reason
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     files: int = MOST_OUTPUTS
@@ -45,7 +52,7 @@ class Limits:
     looked_at: int = MOST_NAMES
 
 
-def find(folder: str, patterns: Sequence[str], limits: Limits, hide: Hide = str) -> list[Output]:
+def find(folder: str, patterns: Sequence[str], limits: Limits, hide: Hide = str) -> Found:
     """The plain files that match, each once, in order. A pattern without wildcards must match.
 
     `hide` masks secrets in a name: a name that holds one is refused, because names are shown.
@@ -61,7 +68,7 @@ def find(folder: str, patterns: Sequence[str], limits: Limits, hide: Hide = str)
     finally:
         if root is not None:
             os.close(root)
-    return sorted(walk.outputs.values(), key=lambda output: output.path)
+    return Found(sorted(walk.outputs.values(), key=lambda output: output.path), sorted(walk.skipped.values()))
 
 
 def open_output(folder: str, output: Output) -> int:
@@ -96,6 +103,7 @@ class _Walk:
         self._looked_at = 0
         self._size_bytes = 0
         self.outputs: dict[str, Output] = {}
+        self.skipped: dict[str, str] = {}  # by path
 
     def search_for(self, pattern: str) -> None:
         parts = pattern.split("/")
@@ -116,7 +124,7 @@ class _Walk:
                 if stat.S_ISDIR(facts.st_mode) and not name.startswith("."):
                     self._below(folder, above, name, parts, named=False)
                 elif not rest and not name.startswith("."):
-                    self._take(above + name, facts)
+                    self._take(above + name, facts, named=False)
         elif _WILD.search(part):
             matches = re.compile(fnmatch.translate(part)).match
             for name, facts in self._listed(folder, above):
@@ -126,7 +134,7 @@ class _Walk:
                     if stat.S_ISDIR(facts.st_mode):
                         self._below(folder, above, name, rest, named=False)
                 elif not stat.S_ISDIR(facts.st_mode):
-                    self._take(above + name, facts)
+                    self._take(above + name, facts, named=False)
         elif rest:
             self._below(folder, above, part, rest, named=True)
         else:
@@ -141,7 +149,11 @@ class _Walk:
             raise BadOutput(f"{self._printable(above + name)}: {_reason(error)}") from None
         try:
             if os.fstat(opened).st_dev != self._device:
-                raise BadOutput(f"{self._printable(above + name)}: is on another file system")
+                trouble = f"{self._printable(above + name)}: is on another file system"
+                if named:
+                    raise BadOutput(trouble)
+                self.skipped[above + name] = trouble
+                return
             self._search(opened, f"{above}{name}/", parts)
         finally:
             os.close(opened)
@@ -170,17 +182,19 @@ class _Walk:
         if stat.S_ISDIR(facts.st_mode):
             pattern = self._printable(f"{above}{name}/**")
             raise BadOutput(f"{self._printable(above + name)}: is a folder; write {pattern} for all in it")
-        self._take(above + name, facts)
+        self._take(above + name, facts, named=True)
 
-    def _take(self, path: str, facts: os.stat_result) -> None:
+    def _take(self, path: str, facts: os.stat_result, *, named: bool) -> None:
+        """`named`: by a pattern without wildcards in this place."""
         if path in self.outputs:
             return
-        is_secret = self._hide(path) != path
-        trouble = (
-            path_fault(path) or _trouble(facts, self._device) or ("has a secret in its name" if is_secret else None)
-        )
-        if trouble is not None:
+        refusal = path_fault(path) or ("has a secret in its name" if self._hide(path) != path else None)
+        trouble = refusal or _trouble(facts, self._device)
+        if trouble is not None and (named or refusal):
             raise BadOutput(f"{self._printable(path)}: {trouble}")
+        if trouble is not None:
+            self.skipped[path] = f"{self._printable(path)}: {trouble}"
+            return
         if len(self.outputs) >= self._limits.files:
             raise BadOutput(
                 f"{self._printable(path)}: is one more than the {self._limits.files} outputs a task may have"

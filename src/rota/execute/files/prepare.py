@@ -136,7 +136,8 @@ class Preparer:
         archive = await self._fetch(attempt, "package", artifact)
         try:
             await in_thread(work_folder.create, folder, uid)
-            limits = limits_of(attempt.grant, attempt.terms.processes, attempt.terms.process_key.isolation)
+            terms = attempt.terms
+            limits = limits_of(attempt.grant, terms.processes, terms.process_key.isolation, cpu_burst=terms.cpu_burst)
             order = Spawn(
                 program="",
                 arguments=[],

@@ -148,7 +148,7 @@ class _CarefulHeader(tarfile.TarInfo):
         pax = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
         extension = self.type in (*pax, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
         if self.size < 0 or (extension and self.size > _LARGEST_HEADER_BYTES):
-            raise Unsafe(f"{_printable(self.name)}: its header is not one that an honest archive has")
+            raise Unsafe(f"{_printable(self.name)}: its header is not that of a valid archive")
         member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         return member
 

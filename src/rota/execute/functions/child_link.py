@@ -24,8 +24,11 @@ from rota.execute.logs.pipes import Flow, OutputPipes
 from rota.execute.messages import calls, packets, progress_board
 from rota.execute.messages.masking import masks_of
 from rota.execute.messages.spec import log_limit_of
+from rota.execute.processes.spawn_order import in_turns
+from rota.execute.server_sockets import SEEN_ADDRESS
 from rota.model.isolation import Isolation
 from rota.model.progress import Progress
+from rota.wire import Run
 
 _encode_call = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(calls.Call).decode
@@ -37,8 +40,16 @@ class Owner(Protocol):
 
 
 class WarmChild:
-    def __init__(self, owner: Owner, flow: Flow, loop: asyncio.AbstractEventLoop, process_key: ProcessKey) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        flow: Flow,
+        loop: asyncio.AbstractEventLoop,
+        process_key: ProcessKey,
+        servers: tuple[str, ...] = (),
+    ) -> None:
         self._owner = owner
+        self._servers = servers
         self._socket, theirs = packets.pair()
         self._socket.setblocking(False)
         self._dup = theirs
@@ -98,10 +109,12 @@ class WarmChild:
             run.spec,
             attempt.ports,
             attempt.gpus,
-            run.secrets,
+            run.secrets[:-1] if run.may_submit else run.secrets,
             run.inputs,
             attempt.grant.memory_bytes,
             attempt.devices,
+            self._server_for(run) if run.may_submit else "",
+            run.secrets[-1:] if run.may_submit else (),
         )
         try:
             packets.send(self._socket, _encode_call(call))
@@ -111,6 +124,9 @@ class WarmChild:
         self.sent.append(attempt)
         self.expected_us += attempt.mean_run_us
         return True
+
+    def _server_for(self, run: Run) -> str:
+        return SEEN_ADDRESS if self.process_key.may_submit else ",".join(in_turns(self._servers, run.task))
 
     def tell(self, word: bytes) -> bool:
         """Sends a message that is not a call; False: it could not be sent."""

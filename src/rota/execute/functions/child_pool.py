@@ -32,8 +32,10 @@ from rota.execute.machine.device_files import GPU, Assigned, DeviceFiles, variab
 from rota.execute.machine.device_files import NONE as NO_DEVICES
 from rota.execute.machine.mounts import NamedMount, named
 from rota.execute.messages.calls import PACKAGE_VARIABLE
-from rota.execute.processes.spawn_order import BadSpec, gpu_environment
+from rota.execute.processes.spawn_order import BadSpec, gpu_environment, socket_folder
 from rota.execute.sandbox.bubblewrap import WORK
+from rota.execute.server_sockets import SEEN_AT as SERVER_SEEN_AT
+from rota.execute.server_sockets import ServerSockets
 from rota.model.isolation import Isolation
 
 log = structlog.get_logger()
@@ -57,6 +59,8 @@ class ChildSettings:
     path: tuple[str, ...] = ()  # where sandboxed children import from
     devices: DeviceFiles = NO_DEVICES
     packages: Packages | None = None  # code that comes with calls; None: there is none
+    servers: tuple[str, ...] = ()  # addresses for calls that may submit
+    server_sockets: ServerSockets | None = None  # for those that see no network; None: they can't submit
 
 
 class Owner(Protocol):
@@ -102,7 +106,8 @@ class ChildPool:
         While `limit_orders` is not 0 the child's limits are being changed: send it no call yet. BadSpec: this node has
         no child for it.
         """
-        limits = limits_of(attempt.grant, attempt.terms.processes, attempt.terms.process_key.isolation)
+        terms = attempt.terms
+        limits = limits_of(attempt.grant, terms.processes, terms.process_key.isolation, cpu_burst=terms.cpu_burst)
         process_key = self._process_key(attempt)
         self.give_up_devices(attempt, but=process_key)
         child = None if is_new else self._find(process_key, limits)
@@ -160,6 +165,8 @@ class ChildPool:
         if child.kill_timer is not None:
             child.kill_timer.cancel()
         folder = self.children.pop(child)
+        if child.process_key.may_submit and self._child_settings.server_sockets is not None:
+            self._child_settings.server_sockets.close(socket_folder(folder))
         if child.process_key.package and self._child_settings.packages is not None:
             self._child_settings.packages.released(child.process_key)
         if not isinstance(end, Lost) and end.folder_left:
@@ -187,9 +194,10 @@ class ChildPool:
             self.dismiss(self._idle.pop(0))
         unthrottled = False
         for child in self._idle:
-            if child.process_key.isolation != Isolation.NONE and child.limits.cpu_milli != _IDLE_CPU_MILLI:
+            throttled = msgspec.structs.replace(child.limits, cpu_milli=_IDLE_CPU_MILLI, cpu_burst=False)
+            if child.process_key.isolation != Isolation.NONE and child.limits != throttled:
                 if now - child.idle_since > _THROTTLE_AFTER_SECONDS:
-                    self._limit(child, msgspec.structs.replace(child.limits, cpu_milli=_IDLE_CPU_MILLI))
+                    self._limit(child, throttled)
                 else:
                     unthrottled = True
         return unthrottled or len(self._idle) > self._keep_idle
@@ -254,10 +262,10 @@ class ChildPool:
         if process_key.isolation not in (Isolation.NONE, Isolation.SANDBOX):
             raise BadSpec(f"functions can't run with isolation {process_key.isolation}; use sandbox")
         package = self._package(process_key)
-        sandbox = None if process_key.isolation == Isolation.NONE else self._sandbox(process_key, package)
         self._spawned += 1
         program = self._module.rpartition(".")[2]
         folder = f"{self._child_settings.work}/child-{program}-{os.getpid()}-{self._spawned}"
+        sandbox = None if process_key.isolation == Isolation.NONE else self._sandbox(process_key, package, folder)
         order = Spawn(
             program=sys.executable,
             arguments=self._arguments(package, is_sandboxed=sandbox is not None),
@@ -270,7 +278,7 @@ class ChildPool:
         )
         if self._child_settings.packages is not None and package is not None:
             self._child_settings.packages.taken(process_key)
-        child = WarmChild(self._owner, self._flow, self._loop, process_key)
+        child = WarmChild(self._owner, self._flow, self._loop, process_key, self._child_settings.servers)
         child.fence_ms = fence_ms
         child.limits = limits
         child.front_since = self._loop.time()
@@ -304,16 +312,28 @@ class ChildPool:
             own[PACKAGE_VARIABLE] = (SEEN_AT if home == WORK else package.folder) + package.inside
         return self._child_settings.environment | own | _device_environment(process_key)
 
-    def _sandbox(self, process_key: ProcessKey, package: Unpacked | None) -> SandboxSpec:
+    def _sandbox(self, process_key: ProcessKey, package: Unpacked | None, folder: str) -> SandboxSpec:
         try:
             requested = named(self._child_settings.mounts, process_key.mounts, process_key.owner)
         except ValueError as error:
             raise BadSpec(str(error)) from None
         mounts = [(mount.source, mount.target, mount.writable) for mount in requested]
         mounts += [] if package is None else [(package.folder, SEEN_AT, False)]
+        mounts += [(self._server_socket(folder), SERVER_SEEN_AT, False)] if process_key.may_submit else []
         return SandboxSpec(
             network=process_key.network, mounts=(*self._child_settings.visible, *mounts), devices=process_key.devices
         )
+
+    def _server_socket(self, folder: str) -> str:
+        """Opens the socket of a new child; it is closed when the child is gone."""
+        sockets = self._child_settings.server_sockets
+        if sockets is None:
+            raise BadSpec("this node's sandboxed functions can't submit")
+        try:
+            sockets.open(socket_folder(folder))
+        except OSError as error:
+            raise BadSpec(f"this node can make no socket for what the function submits: {error.strerror}") from None
+        return socket_folder(folder)
 
 
 def _numbered(gpus: tuple[int, ...], others: Assigned) -> set[tuple[str, int]]:

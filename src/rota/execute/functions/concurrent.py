@@ -1,9 +1,9 @@
 """Runs `async def` functions concurrently in one child, on one grant: the agent's side of `child/main_concurrent.py`.
 
 Whether a function is async is learned from its first run, in an ordinary child. From then on its calls go here: up to
-32 for every CPU of the grant share a child, each with its own result, cap and output. A stopped call is cancelled; if
-it does not end within the grace, its child is killed. A child that dies takes every begun call with it. If there were
-several, none is blamed and each is retried alone (`RunAlone` in `ends.py`).
+32 for every CPU of the grant, and 32 for less than one, share a child, each with its own result, cap and output. A
+stopped call is cancelled; if it does not end within the grace, its child is killed. A child that dies takes every begun
+call with it. If there were several, none is blamed and each is retried alone (`RunAlone` in `ends.py`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class ConcurrentCalls(WarmCalls):
             and not attempt.is_sequential
             and attempt.run.task not in self._run_alone.tasks
             and not 0 < attempt.terms.processes < _LEAST_PROCESSES
-            and not (grant.ports or grant.gpus or grant.gpu_milli or attempt.devices or attempt.run.secrets)
+            and not (grant.ports or grant.gpus or grant.gpu_milli or attempt.devices)
+            and len(attempt.run.secrets) <= attempt.run.may_submit  # its key is no variable: each call has its own
         )
 
     def has(self, attempt: Attempt) -> bool:
@@ -201,5 +202,5 @@ class ConcurrentCalls(WarmCalls):
 
 
 def _calls_per_grant(grant: Resources) -> int:
-    """How many calls may run concurrently on one grant."""
-    return min(_MOST_CALLS_PER_GRANT, max(1, _PER_CPU * grant.cpu_milli // 1000))
+    """How many calls may run concurrently on one grant. They mostly wait: a small grant has as many as a whole CPU."""
+    return min(_MOST_CALLS_PER_GRANT, max(_PER_CPU, _PER_CPU * grant.cpu_milli // 1000))

@@ -56,7 +56,7 @@ def parse_registries(entries: tuple[str, ...], *, private: bool) -> Registries:
         return Registries(listed=(), private=private)
     for entry in entries:
         if entry == NONE:
-            raise ValueError("none stands alone: no image is pulled")
+            raise ValueError("none means that no image is pulled; it can't be given with registries")
         if not _ENTRY.fullmatch(entry.lower()):
             raise ValueError(f"{entry[:80]!r} is not a registry: NAME, NAME:PORT, *.DOMAIN, or none")
     return Registries(listed=tuple(entry.lower() for entry in entries), private=private)

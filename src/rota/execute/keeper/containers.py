@@ -67,6 +67,7 @@ class Containers:
             memory_bytes=0 if MEMORY in limited else unit.limits.memory_bytes,
             pids=0 if PIDS in limited else unit.limits.pids,
             cpu_milli=0 if CPU in limited else unit.limits.cpu_milli,
+            cpu_burst=unit.limits.cpu_burst,
         )
         if bounds.memory_bytes:
             unit.limits = replace(unit.limits, memory_bytes=0)  # the engine enforces it: nothing to watch

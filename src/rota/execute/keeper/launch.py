@@ -15,6 +15,7 @@ from rota.execute.keeper import programs
 from rota.execute.keeper.orders import SpawnOrder
 from rota.execute.keeper.spare_folders import SpareFolders
 from rota.execute.linux import work_folder
+from rota.model.request.interpreters import interpreter_by_suffix
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
@@ -161,7 +162,10 @@ def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], loc
 def file(
     path: str, interpreter: list[str] | None, arguments: list[str], locate: Locate = str, *, system: str = ON_NODE
 ) -> list[str]:
-    """A file on the node: executed directly if it may be, else like a script."""
+    """A file on the node: executed directly if it may be, else like a script.
+
+    Text without a shebang is run by the program of its suffix: the kernel would hand it to a shell.
+    """
     located = locate(path)
     if located is None:
         return [*(interpreter or ()), path, *arguments]
@@ -169,6 +173,8 @@ def file(
         raise NotStarted("no-such-program", f"there is no file {path} {system if located else _HIDDEN}")
     if os.path.isdir(located):
         raise NotStarted("not-executable", f"{path} is a folder")
+    if interpreter is None and _shebang(located) is None and not _is_binary(located):
+        interpreter = interpreter_by_suffix(path)
     if os.access(located, os.X_OK) and (interpreter is None or _is_binary(located)):
         return [path, *arguments]
     if not os.access(located, os.R_OK):

@@ -51,9 +51,15 @@ class Starter:
                 os.setpriority(os.PRIO_PROCESS, unit.main, _NICE)
 
     def limit(self, unit: Unit, limits: dict[str, int]) -> None:
-        unit.disk_bytes = limits.get("disk_bytes", 0)
-        enforced = {name: amount for name, amount in limits.items() if name != "disk_bytes"}
-        unit.limits = Limits(**enforced, device=self._setup.device)
+        unit.disk_bytes = limits["disk_bytes"]
+        unit.limits = Limits(
+            memory_bytes=limits["memory_bytes"],
+            pids=limits["pids"],
+            cpu_milli=limits["cpu_milli"],
+            cpu_burst=bool(limits["cpu_burst"]),
+            iops=limits["iops"],
+            device=self._setup.device,
+        )
 
     def _start_plainly(self, unit: Unit, order: SpawnOrder, descriptors: list[int]) -> None:
         unit.is_plain = True

@@ -28,7 +28,8 @@ class Limits:
 
     memory_bytes: int = 0
     pids: int = 0
-    cpu_milli: int = 0
+    cpu_milli: int = 0  # its weight, and its quota unless it may burst
+    cpu_burst: bool = False  # may use idle CPU beyond it
     iops: int = 0
     device: str = ""  # "major:minor" of the disk the operations are counted on
 
@@ -173,7 +174,7 @@ def _v2_settings(limits: Limits) -> dict[str, list[tuple[str, str, bool]]]:
     if limits.cpu_milli:
         settings[CPU] = [
             ("cpu.weight", str(min(10_000, max(1, limits.cpu_milli // 10))), True),
-            ("cpu.max", f"{_quota_us(limits.cpu_milli)} {_PERIOD_US}", True),
+            ("cpu.max", f"{'max' if limits.cpu_burst else _quota_us(limits.cpu_milli)} {_PERIOD_US}", True),
         ]
     if limits.iops and limits.device:
         settings[IO] = [("io.max", f"{limits.device} riops={limits.iops} wiops={limits.iops}", True)]
@@ -191,9 +192,9 @@ def _v1_settings(limits: Limits) -> dict[str, list[tuple[str, str, bool]]]:
         settings[PIDS] = [("pids.max", str(limits.pids), True)]
     if limits.cpu_milli:
         settings[CPU] = [
-            ("cpu.shares", str(max(2, limits.cpu_milli * 1024 // 1000)), True),
+            ("cpu.shares", str(shares_of(limits.cpu_milli)), True),
             ("cpu.cfs_period_us", str(_PERIOD_US), True),
-            ("cpu.cfs_quota_us", str(_quota_us(limits.cpu_milli)), True),
+            ("cpu.cfs_quota_us", str(-1 if limits.cpu_burst else _quota_us(limits.cpu_milli)), True),
         ]
     if limits.iops and limits.device:
         setting = f"{limits.device} {limits.iops}"
@@ -202,6 +203,11 @@ def _v1_settings(limits: Limits) -> dict[str, list[tuple[str, str, bool]]]:
             ("blkio.throttle.write_iops_device", setting, True),
         ]
     return settings
+
+
+def shares_of(cpu_milli: int) -> int:
+    """A weight as v1 and the engines write it: 1024 for a CPU, at least 2."""
+    return max(2, cpu_milli * 1024 // 1000)
 
 
 def _quota_us(cpu_milli: int) -> int:

@@ -17,6 +17,8 @@ from pathlib import Path
 from rota.execute.linux import cgroup_limits, process_trees
 from rota.execute.linux.cgroup_limits import FREEZER, KILL, Trees
 
+_AGENT_WEIGHT = "1000"  # against 100 of the group with all tasks: these may use all idle CPU
+
 
 def open_groups(data: Path, *, agent: int, device: str) -> Trees:
     """Makes the parents for the agent on this data folder, each proven to work; without any, /proc is used."""
@@ -84,7 +86,8 @@ def _enable(home: str, parent: str, agent: int) -> list[str]:
     """The v2 controllers that leaves below `parent` can use.
 
     A group that hands controllers down may hold no processes itself; if only the agent and the keeper are in it, they
-    move aside.
+    move aside, into a group that comes before the tasks. In v1 and in a root group they need none: every process there
+    weighs as much as the group with all tasks.
     """
     if not cgroup_limits.enable_v2(home):
         if not set(members(home)) <= {agent, os.getpid()}:
@@ -96,6 +99,8 @@ def _enable(home: str, parent: str, agent: int) -> list[str]:
                 move(aside, process)
         if not cgroup_limits.enable_v2(home):
             return []
+        with contextlib.suppress(OSError):  # there is no such controller here
+            cgroup_limits.write(f"{aside}/cpu.weight", _AGENT_WEIGHT)
     return cgroup_limits.enable_v2(parent)
 
 

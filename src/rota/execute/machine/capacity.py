@@ -94,7 +94,7 @@ def _amount(name: str, value: str) -> int:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     if amount < 0:
-        raise ValueError(f"{name}={value}: a node can't have less than nothing")
+        raise ValueError(f"{name}={value}: an amount can't be negative; write 0 or more")
     return amount
 
 

@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from rota.model.attempt import Input
-from rota.model.secret import Secret
+from rota.model.secret import SERVER_VARIABLE, Secret
 
 # Descriptors of a child, as the keeper numbers them: 1 and 2 are its output pipes.
 CHANNEL_DESCRIPTOR = 3
@@ -35,6 +35,18 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     inputs: tuple[Input, ...] = ()  # results of the tasks it depends on
     memory_bytes: int = 0  # its grant: the child retires when it has grown too large; 0: no limit
     devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # its devices of other kinds than GPUs
+    server: str = ""  # the address for what it submits; "": it may not
+    key: tuple[Secret, ...] = ()  # the key for that
+
+    @property
+    def masked(self) -> tuple[Secret, ...]:
+        """The secrets that its result and its failure must not show."""
+        return (*self.secrets, *self.key)
+
+
+def told(call: Call) -> dict[str, str]:
+    """The variables that tell a call where it may submit, and its key."""
+    return {SERVER_VARIABLE: call.server} | {key.name: key.value for key in call.key} if call.key else {}
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):

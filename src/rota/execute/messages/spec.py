@@ -23,6 +23,7 @@ class RunSpec(msgspec.Struct, kw_only=True):
     env: dict[str, str] = {}
     image: str = ""
     isolation: str = "none"
+    cpu_limit: str = ""  # a `CpuLimit`; "": the usual one of its isolation
     network: bool = False
     processes: int = 0
     mounts: list[str] = []

@@ -24,22 +24,20 @@ from rota.execute.files.collect import Collector
 from rota.execute.files.prepare import Preparer
 from rota.execute.files.save_requests import CheckpointWatch
 from rota.execute.images.node_images import Images
-from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Spawn
+from rota.execute.keeper_link import KeeperLink, Spawn
 from rota.execute.linux import work_folder
-from rota.execute.logs.capture import Capture
 from rota.execute.logs.pipes import Flow, OutputPipes
-from rota.execute.messages.masking import mask_text, masks_of, patterns_of
-from rota.execute.messages.spec import RunSpec, log_limit_of
+from rota.execute.messages.masking import mask_text, patterns_of
+from rota.execute.messages.spec import RunSpec
 from rota.execute.processes.ends import (
-    container_finish,
-    finish_of,
-    may_be_the_disks_fault,
     not_prepared,
     why_of,
     with_result,
     without_image,
 )
-from rota.execute.processes.spawn_order import NOTHING, BadSpec, Offer, named_by, spawn_of, spec_of
+from rota.execute.processes.process_unit import ProcessUnit
+from rota.execute.processes.spawn_order import NOTHING, BadSpec, Offer, named_by, socket_in, spawn_of, spec_of
+from rota.execute.server_sockets import ServerSockets
 from rota.model.attempt import Outcome
 from rota.wire import Failure
 
@@ -70,8 +68,12 @@ class ProcessRunner:
         has_gpus: bool = False,
         offer: Offer = NOTHING,
         full_disk: FullDisk,
+        server_sockets: ServerSockets,
+        servers: tuple[str, ...],
     ) -> None:
         self.full_disk = full_disk
+        self._server_sockets = server_sockets
+        self._servers = servers
         self._has_gpus = has_gpus
         self.offer = offer
         self.images: Images | None = None  # None: no containers on this node
@@ -112,6 +114,7 @@ class ProcessRunner:
                 devices=attempt.devices,
                 grant=attempt.grant,
                 offer=self.offer,
+                servers=self._servers,
             )
         except BadSpec as error:
             failure = Failure("bad-spec", str(error))
@@ -170,11 +173,15 @@ class ProcessRunner:
         self.on_finish(attempt, finish)
 
     def _launch(self, attempt: Attempt, order: Spawn, outputs: list[str], began_at: float) -> None:
+        own_socket = socket_in(order) if attempt.run.may_submit else ""
         try:
+            if own_socket:
+                self._server_sockets.open(own_socket)
             out_read, out_write = os.pipe2(os.O_CLOEXEC)
             err_read, err_write = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
-            failure = Failure("no-descriptors", f"the agent has no descriptors left: {error.strerror}")
+            self._server_sockets.close(own_socket)
+            failure = Failure("no-descriptors", f"the agent can make no pipe or socket: {error.strerror}")
             if order.prepared:
                 self._in_background(self._remove(order.folder), "remove a work folder")
             self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
@@ -182,7 +189,7 @@ class ProcessRunner:
         os.set_blocking(out_read, False)
         os.set_blocking(err_read, False)
         pipes = OutputPipes(self.loop, self.flow, out_read, err_read)
-        unit = ProcessUnit(self, attempt, pipes, order, outputs)
+        unit = ProcessUnit(self, attempt, pipes, order, outputs, own_socket)
         self._units[attempt] = unit
         unit.begin(self.link.spawn(unit, order, [out_write, err_write]), began_at)
         self._young.append((self.loop.time() + WATCH_AFTER_SECONDS, unit))
@@ -280,7 +287,8 @@ class ProcessRunner:
         """The same finish once its outputs are stored; another one if they can't be, or if it is stopped meanwhile."""
         attempt = unit.attempt
         hide = partial(mask_text, patterns=patterns_of(attempt.run.secrets))
-        collecting = self.loop.create_task(self._collector.collect(owner_of(attempt), unit.folder, unit.outputs, hide))
+        collect = self._collector.collect(owner_of(attempt), unit.folder, unit.outputs, unit.tell, hide)
+        collecting = self.loop.create_task(collect)
         if attempt.stopping is not None:  # stopped while nothing was being stored
             collecting.cancel()
         self._awaited[attempt] = collecting
@@ -296,6 +304,7 @@ class ProcessRunner:
 
     def _finished(self, unit: ProcessUnit, finish: Finish) -> None:
         del self._units[unit.attempt]
+        self._server_sockets.close(unit.own_socket)
         self._checkpoints.forget(unit.attempt)
         self.on_finish(unit.attempt, finish)
 
@@ -304,96 +313,3 @@ class ProcessRunner:
         while self._young and self._young[0][0] <= now:
             self._young.popleft()[1].watch()
         self._watch_timer = self.loop.call_at(self._young[0][0], self._watch_grown) if self._young else None
-
-
-class ProcessUnit:
-    """One process attempt between the order to the keeper and the keeper's report."""
-
-    def __init__(
-        self, runner: ProcessRunner, attempt: Attempt, pipes: OutputPipes, order: Spawn, outputs: list[str]
-    ) -> None:
-        self._runner = runner
-        self._pipes = pipes
-        limit_bytes = log_limit_of(attempt.run.spec, runner.log_limit_bytes)
-        self._capture = Capture(*attempt.key, limit_bytes, masks_of(attempt.run.secrets))
-        self._cap: asyncio.TimerHandle | None = None
-        self._is_over = False
-        self._began_at = 0.0
-        self.attempt = attempt
-        self.folder = order.folder
-        self.image = order.container_spec.image if order.container_spec is not None else ""  # "": not a container
-        self._capture.error_tail = b"" if self.image else None
-        self._program = "its interpreter" if order.script is not None else order.program
-        self.outputs = outputs  # patterns
-        self.has_ended = False  # by itself or by us: it had begun and was not lost
-        self.is_grown = False
-        self.number = 0
-        for sentence in attempt.notes:
-            self.tell(sentence)
-
-    def tell(self, sentence: str) -> None:
-        """Adds a sentence for its owner to its output."""
-        self._runner.flow.add(self._capture, _STDERR, f"rota: {sentence}\n".encode(errors="replace"))
-
-    def begin(self, number: int, began_at: float) -> None:
-        self.number = number
-        self._began_at = began_at
-        self.recap()
-
-    def recap(self) -> None:
-        if self._is_over or self.attempt.stopping is not None or self.attempt.frozen_at is not None:
-            return
-        if self._cap is not None:
-            self._cap.cancel()
-            self._cap = None
-        if self.attempt.run.cap_ms > 0:
-            ends_at = self._began_at + self.attempt.frozen_seconds + self.attempt.run.cap_ms / 1000
-            self._cap = self._runner.loop.call_at(ends_at, self._cap_reached)
-
-    def freeze(self) -> None:
-        if self._cap is not None and self.attempt.stopping is None:  # else it is about to be killed, frozen or not
-            self._cap.cancel()
-            self._cap = None
-
-    def watch(self) -> None:
-        if not self._is_over:
-            self.is_grown = True
-            self._pipes.watch(self._capture)
-
-    def stop(self) -> None:
-        if self._cap is not None:
-            self._cap.cancel()
-        if not self._is_over:
-            self._runner.link.terminate(self.number)
-            kill, grace_seconds = self._runner.link.kill, self._runner.kill_grace_seconds
-            self._cap = self._runner.loop.call_later(grace_seconds, kill, self.number)
-
-    def unit_over(self, end: End) -> None:
-        self._is_over = True
-        self.has_ended = isinstance(end, Ended)
-        self.is_grown = False
-        if self._cap is not None:
-            self._cap.cancel()
-        self._pipes.unwatch()
-        self._pipes.drain(self._capture)
-        self._pipes.close()
-        folder_left = not isinstance(end, Lost) and end.folder_left
-        run_us = int((self._runner.loop.time() - self._began_at) * 1e6)
-        finish = finish_of(self.attempt, end, self._capture, lost_run_us=run_us)
-        if self.image:
-            finish = container_finish(finish, image=self.image, program=self._program)
-            if finish.outcome is Outcome.REFUSED and self._runner.images is not None:
-                self._runner.images.forget(self.image)
-        if may_be_the_disks_fault(end, finish):  # before its folder is removed
-            full_disk = self._runner.full_disk
-            if self.has_ended:
-                finish = full_disk.judge(self.attempt, finish)
-            else:
-                finish = full_disk.blame(self.attempt, finish, innocent=True)
-        self._runner.over(self, finish, folder_left=folder_left)
-
-    def _cap_reached(self) -> None:
-        self._runner.guard()
-        if self.attempt.stopping is None and self.attempt.frozen_at is None:
-            self.attempt.stopping = Outcome.TIMEOUT
-            self.stop()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from rota.execute.attempts.sharing import limits_of
+from rota.execute.attempts.sharing import limits_of, may_burst
 from rota.execute.keeper_link import SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
@@ -22,9 +22,11 @@ from rota.execute.messages.spec import RunSpec, array_environment, decode_spec, 
 from rota.execute.processes import task_files
 from rota.execute.sandbox.bubblewrap import WORK, Mount
 from rota.execute.sandbox.container import ContainerSpec, Engine
+from rota.execute.server_sockets import SEEN_ADDRESS, SEEN_AT
 from rota.model.attempt import input_variables
 from rota.model.isolation import LONGEST_VARIABLE_BYTES, ROOTFS, Isolation, is_one_line
 from rota.model.resources import Resources
+from rota.model.secret import SERVER_VARIABLE
 from rota.wire import Run
 
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -74,6 +76,7 @@ def spawn_of(
     devices: device_files.Assigned = (),  # devices of other kinds
     grant: Resources | None = None,  # becomes its limits; None: a test's
     offer: Offer = NOTHING,
+    servers: tuple[str, ...] = (),  # for a task that may submit
 ) -> Spawn:
     try:
         arguments = words(spec)
@@ -81,8 +84,9 @@ def spawn_of(
         raise BadSpec(f"the task's spec can't be read: {error}") from None
     folder = f"{work}/{run.task}-{run.attempt}"
     files = offer.devices.of(gpus or (), devices)
-    sandbox = _sandbox(spec, grant, offer, files)
-    container_spec = _container_spec(run, spec, grant, offer, files)
+    own_socket = socket_folder(folder) if run.may_submit and needs_socket(spec.isolation, network=spec.network) else ""
+    sandbox = _sandbox(spec, grant, offer, files, own_socket)
+    container_spec = _container_spec(run, spec, grant, offer, files, own_socket)
     if sandbox is None and container_spec is None:
         # without isolation it sees every folder; a mount that is not for its tenant is refused all the same
         _mounts(spec, offer)
@@ -107,6 +111,8 @@ def spawn_of(
     if container_spec is not None:
         results = {name: value.replace("\n", " ").replace("\r", " ") for name, value in results.items()}
     env |= results | task_files.environment(seen)
+    if run.may_submit:
+        env[SERVER_VARIABLE] = SEEN_ADDRESS if own_socket else ",".join(in_turns(servers, run.task))
     if spec.command:
         program, arguments = spec.command[0], spec.command[1:]
     elif spec.script is not None:
@@ -127,7 +133,7 @@ def spawn_of(
         script=None if spec.command else spec.script,
         is_file=not spec.command and spec.script is None and spec.upload is None,
         is_upload=not spec.command and spec.script is None and spec.upload is not None,
-        limits=UnitLimits() if grant is None else limits_of(grant, spec.processes, spec.isolation),
+        limits=_limits(spec, grant),
         sandbox=sandbox,
         secrets=run.secrets,
         container_spec=container_spec,
@@ -135,7 +141,41 @@ def spawn_of(
     )
 
 
-def _sandbox(spec: RunSpec, grant: Resources | None, offer: Offer, devices: tuple[str, ...]) -> SandboxSpec | None:
+def _limits(spec: RunSpec, grant: Resources | None) -> UnitLimits:
+    if grant is None:
+        return UnitLimits()
+    cpu_burst = may_burst(spec.cpu_limit, spec.isolation)
+    return limits_of(grant, spec.processes, spec.isolation, cpu_burst=cpu_burst)
+
+
+def needs_socket(isolation: str, *, network: bool) -> bool:
+    """Whether a task that may submit can reach no server by its address."""
+    return isolation != Isolation.NONE and not network
+
+
+def socket_folder(folder: str) -> str:
+    """The folder of a unit's server socket, beside its own."""
+    return f"{folder}.server"
+
+
+def socket_in(order: Spawn) -> str:
+    """The folder of the server socket that the order shows to its task; "": none."""
+    if order.sandbox is not None:
+        return next((source for source, target, _ in order.sandbox.mounts if target == SEEN_AT), "")
+    if order.container_spec is not None:
+        return next((mount.source for mount in order.container_spec.mounts if mount.target == SEEN_AT), "")
+    return ""
+
+
+def in_turns(servers: tuple[str, ...], task: int) -> tuple[str, ...]:
+    """The addresses, beginning with another one for each task: clients prefer the first."""
+    first = task % max(1, len(servers))
+    return servers[first:] + servers[:first]
+
+
+def _sandbox(
+    spec: RunSpec, grant: Resources | None, offer: Offer, devices: tuple[str, ...], own_socket: str
+) -> SandboxSpec | None:
     root = ""
     if spec.isolation == Isolation.CONTAINER and spec.image.startswith(ROOTFS):
         name = spec.image.removeprefix(ROOTFS)
@@ -145,11 +185,12 @@ def _sandbox(spec: RunSpec, grant: Resources | None, offer: Offer, devices: tupl
     elif spec.isolation != Isolation.SANDBOX:
         return None
     mounts = tuple((mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer))
+    mounts += ((own_socket, SEEN_AT, False),) if own_socket else ()
     return SandboxSpec(network=spec.network, tmp_bytes=_tmp_bytes(grant), mounts=mounts, devices=devices, root=root)
 
 
 def _container_spec(
-    run: Run, spec: RunSpec, grant: Resources | None, offer: Offer, devices: tuple[str, ...]
+    run: Run, spec: RunSpec, grant: Resources | None, offer: Offer, devices: tuple[str, ...], own_socket: str
 ) -> ContainerSpec | None:
     if spec.isolation != Isolation.CONTAINER or spec.image.startswith(ROOTFS):
         return None
@@ -159,6 +200,7 @@ def _container_spec(
         if not is_one_line(secret.value):
             limit = f"one line of at most {LONGEST_VARIABLE_BYTES} bytes, as a container's variables must be"
             raise BadSpec(f"the secret {secret.name} is not {limit}")
+    mounts = tuple(Mount(mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer))
     return ContainerSpec(
         engine=offer.engine,
         image=spec.image,
@@ -166,7 +208,7 @@ def _container_spec(
         data=offer.data,
         network=spec.network,
         tmp_bytes=_tmp_bytes(grant),
-        mounts=tuple(Mount(mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer)),
+        mounts=(*mounts, Mount(own_socket, SEEN_AT)) if own_socket else mounts,
         devices=devices,
     )
 

@@ -77,7 +77,10 @@ def read_result(folder: str, limit_bytes: int) -> bytes | None:
     finally:
         os.close(descriptor)
     if len(data) > limit_bytes:
-        raise BadResult("result-too-large", f"the file named by ROTA_RESULT has more than {limit_bytes} bytes")
+        raise BadResult(
+            "result-too-large",
+            f"the file named by ROTA_RESULT has more than {limit_bytes:,} bytes, the largest result",
+        )
     if not data.strip():
         return None
     try:

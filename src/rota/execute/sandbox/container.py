@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rota.execute.linux.cgroup_limits import shares_of
 from rota.execute.sandbox.bubblewrap import WORK, Mount
 
 PODMAN, DOCKER = "podman", "docker"
@@ -54,6 +55,7 @@ class Bounds:
     memory_bytes: int = 0
     pids: int = 0
     cpu_milli: int = 0
+    cpu_burst: bool = False  # `cpu_milli` is a weight only
 
 
 def arguments(container_spec: ContainerSpec, bounds: Bounds, *, folder: str, uid: int) -> list[str]:
@@ -113,7 +115,8 @@ def _limits(bounds: Bounds) -> list[str]:
     if bounds.memory_bytes:
         argv += ["--memory", f"{bounds.memory_bytes}b", "--memory-swap", f"{bounds.memory_bytes}b"]
     if bounds.cpu_milli:
-        argv += ["--cpus", f"{bounds.cpu_milli / 1000:.3f}"]
+        argv += ["--cpu-shares", str(shares_of(bounds.cpu_milli))]
+        argv += [] if bounds.cpu_burst else ["--cpus", f"{bounds.cpu_milli / 1000:.3f}"]
     return [*argv, "--pids-limit", str(bounds.pids or -1)]
 
 

@@ -9,7 +9,7 @@ from rota.model.answers.tasks import Amounts
 
 
 class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of a subscription; null: unlimited."""
+    """The limits of a subscription; null: unlimited. `tiers` null: all of them, also those that are added later."""
 
     name: str
     tasks_per_hour: int | None = None
@@ -18,7 +18,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     running_cpu: float | None = None
     running_memory_bytes: int | None = None
     longest_cap_seconds: float | None = None
-    tiers: list[str] = []
+    tiers: list[str] | None = []
     weight: int = 1
     running_tasks: int | None = None
     urgent_percent: int = 50
@@ -30,6 +30,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     secrets: int | None = None
     graphs: int | None = None
     log_limit_bytes: int | None = None  # the most output kept of one attempt
+    cpu_limit: str | None = None  # burst or quota; null: burst for trusted tenants, quota for others
     tolerance_seconds: float | None = None  # of tasks given neither a tolerance nor a cap; null: they are never late
 
 
@@ -97,19 +98,29 @@ class NodeList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A server node, and the pools that it leads."""
+    """A server node, its state (up, silent, lost or left), and the pools that it leads."""
 
     name: str
     url: str | None = None
     version: str = ""
+    state: str = ""
     seen_at: Time | None = None
     leads: list[str] = []
 
 
 class ServerList(msgspec.Struct, frozen=True, kw_only=True):
-    """The server nodes that are alive."""
+    """The server nodes, and for an hour those that ended."""
 
     servers: list[ServerDocument]
+
+
+class DatabaseCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What the database is, and live tasks that nothing would ever move again."""
+
+    postgresql: int  # the major version
+    schema: int
+    is_current: bool  # the schema is the one that the server's code needs
+    stuck: list[int] | None = None  # at most 1,000 ids; null: not looked for, because the schema is not current
 
 
 class TenantDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,15 +63,6 @@ class DeadLetterDocument(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[RunDocument] = []
 
 
-class DeadCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many dead letters a request would affect at the time `at`, and the ids of the newest."""
-
-    count: int
-    or_more: bool = False
-    ids: list[int] = []
-    at: Time | None = None
-
-
 class Requeued(msgspec.Struct, frozen=True, kw_only=True, rename={"new_id": "as"}):
     """A dead letter and the new task that runs it again."""
 
@@ -87,6 +78,7 @@ class RequeueAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiscardAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The ids of the discarded dead letters."""
+    """The ids of the discarded dead letters, and those that were none (any more)."""
 
     discarded: list[int] = []
+    refused: list[RefusedTask] = []

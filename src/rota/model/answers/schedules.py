@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from rota.model.answers.fields import MayBeAbsent, Time
+from rota.model.answers.waiting import PreviewDocument, Refusal
 
 
 class ScheduleDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +38,40 @@ class ScheduleDocument(msgspec.Struct, frozen=True, kw_only=True):
     tasks: list[dict[str, Any]] = []
     graph: str | None = None  # name of the graph of each run; null: a run is one task
     artifacts: list[str] = []  # kept as long as the schedule
+
+
+class AppliedSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """What applying did: `created`, `changed` or `unchanged`, with each changed field, before and after."""
+
+    result: str
+    changes: dict[str, tuple[Any, Any]] = {}
+    schedule: ScheduleDocument
+
+
+class ComingRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to come, with the interval that its tasks learn. With jitter it starts by `starts_by`."""
+
+    instant: Time
+    starts_by: Time | None = None
+    interval_start: Time | None = None
+    interval_end: Time | None = None
+    runs: str = ""  # what it runs, in a few words
+
+
+class SchedulePreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What applying a schedule would do. `run`: what a run would meet if it were submitted now."""
+
+    accepted: bool
+    name: str = ""
+    result: str = ""
+    changes: dict[str, tuple[Any, Any]] = {}
+    refusals: list[Refusal] = []
+    rule: dict[str, str] = {}
+    zone: str = "UTC"
+    paused: bool = False
+    next: list[ComingRun] = []
+    notes: list[str] = []
+    run: PreviewDocument | None = None
 
 
 class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):

@@ -117,6 +117,7 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: MayBeAbsent[int | None] = None
     progress: MayBeAbsent[ProgressDocument | None] = None
     tags: MayBeAbsent[dict[str, str]] = {}
+    name_in_graph: MayBeAbsent[str | None] = None  # absent, or null, outside of a graph
     array: MayBeAbsent[ArrayCounts | None] = None  # only of an array
 
     @property
@@ -133,6 +134,7 @@ class TaskDocument(TaskSummary, frozen=True, kw_only=True):
     scheduling: str = ""
     admitted_by: str | None = None
     resources: Amounts | None = None
+    cpu_limit: str = ""  # burst: it may use idle CPU beyond its grant; quota: never more than the grant
     require: dict[str, str] = {}
     preemptible: bool = False
     unplaceable: str = "refuse"
@@ -167,6 +169,7 @@ class TaskDocument(TaskSummary, frozen=True, kw_only=True):
     retry_of: int | None = None
     retried_as: int | None = None
     graph: int | None = None
+    own_graph: int | None = None  # the same, if the task began it: it may submit others
     index: int | None = None  # in its array
     schedule: str | None = None  # by name
     scheduled_for: Time | None = None
@@ -208,10 +211,16 @@ class EndedTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The tasks that have ended, and how many have not."""
+    """The tasks that have ended, and how many of `ids` are not among them.
+
+    `more`: others have ended too, but an answer has a largest size. Ask again without those that came.
+    """
 
     ended: list[EndedTask]
     pending: int = 0
+    more: bool = False
+    documents: list[TaskDocument] = []  # instead of `ended`, if they were asked for
+    graphs: MayBeAbsent[dict[str, int]] = {}  # if asked for: the graphs that tasks began, by the tasks' ids
 
 
 class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     tenants_ahead: int | None = None
     estimated_start: Time | None = None
     basis: str = "unknown"  # of the estimate
+    run_times: str | None = None  # where the run times behind it come from: history, cap, shape or age; null: from none
+    start_unknown: str = ""  # why there is no estimate; empty if there is one, or if it does not wait
     likely_node: str | None = None
     suitable_nodes: int | None = None
     free_nodes: int | None = None
@@ -50,6 +52,9 @@ class PreviewGroup(Explanation, frozen=True, kw_only=True):
     tasks: int = 1
     name: str = ""
     state: str = ""
+    starting_now: int = 0  # how many of them would start at once
+    last_start: Time | None = None  # when the last of them would start that has an estimate
+    without_start: int = 0  # how many have no estimate
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +74,15 @@ class MetLimit(msgspec.Struct, frozen=True, kw_only=True):
     asked: float
 
 
+class PreviewUpload(msgspec.Struct, frozen=True, kw_only=True):
+    """A local file that the submission would upload. `stored`: the tenant has these bytes already."""
+
+    sha256: str
+    size_bytes: int = 0
+    name: str = ""
+    stored: bool = False
+
+
 class PreviewDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What a submission would meet. Nothing is stored."""
 
@@ -79,6 +93,7 @@ class PreviewDocument(msgspec.Struct, frozen=True, kw_only=True):
     limits: list[MetLimit] = []
     groups: list[PreviewGroup] = []
     groups_left_out: int = 0
+    uploads: list[PreviewUpload] = []
 
 
 class ResourceLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,13 +205,17 @@ class PoolLoadDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConcurrencyKeyDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A concurrency key in one pool, or with the scope `global` in all. Without live tasks it has no scope."""
+    """A concurrency key in one pool, or with the scope `global` in all. Without live tasks it has no scope.
+
+    Each task's own limit decides when it starts; `limit` is the highest of its live tasks, `limits` are all of them.
+    """
 
     key: str
     scope: str | None = None  # pool or global
     pool: str | None = None
     running: int = 0
     limit: int | None = None
+    limits: list[int] = []
     waiting: int = 0
     cooled_until: Time | None = None
 

@@ -37,5 +37,5 @@ def array_of(text: str) -> Array:
             raise ValueError(f"an array has at most {MOST_ITEMS:,} tasks")
         indexes += range(first, last + 1, step)
     if len(set(indexes)) < len(indexes):
-        raise ValueError(f"{text[:40]!r} has an index twice")
+        raise ValueError(f"{text[:40]!r} names an index twice; name each once")
     return Array(tuple(indexes), int(limit) if percent else None)

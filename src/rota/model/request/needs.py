@@ -11,6 +11,7 @@ from rota.model.isolation import ISOLATIONS, LONGEST_VARIABLE_BYTES, NODE_NAME, 
 from rota.model.request.rules import amount_of, check_work
 from rota.model.request.structure import pointer_part
 from rota.model.request.task_request import TaskRequest
+from rota.model.resources import CPU_LIMITS
 from rota.model.task import Kind
 from rota.model.units import bytes_of, count_of, cpu_milli_of, gpus_of, kbit_of
 
@@ -57,6 +58,7 @@ def faults_of(request: TaskRequest, pointer: str = "") -> list[Fault]:
     asked_of(request, faults)
     unplaceable_waits(request, faults)
     named_isolation(request, None, faults)
+    check_cpu_limit(request, faults)
     check_processes(request, faults)
     log_limit_of(request, faults)
     check_mount_names(request, faults)
@@ -85,7 +87,7 @@ def asked_of(request: TaskRequest, faults: FaultList) -> Asked:
     bandwidth = amount_of("bandwidth", request.bandwidth, kbit_of, 0, 10**10, "from 0 to 10T bits per second", faults)
     gpus = _gpus_of(request, faults)
     if request.ports is not None and not 0 <= request.ports <= MOST_PORTS:
-        faults.add("ports", "out-of-range", f"{request.ports} is not from 0 to {MOST_PORTS}")
+        faults.add("ports", "out-of-range", f"ports is a whole number from 0 to {MOST_PORTS}, not {request.ports}")
     _check_custom(request, faults)
     return Asked(cpu_milli=cpu, memory_bytes=memory, disk_bytes=disk, iops=iops, bandwidth_kbit=bandwidth, gpus=gpus)
 
@@ -99,7 +101,7 @@ def _gpus_of(request: TaskRequest, faults: FaultList) -> tuple[int, int] | None:
         faults.add("gpus", "out-of-range", str(error))
         return 0, 0
     if not 0 <= gpus <= MOST_GPUS:
-        faults.add("gpus", "out-of-range", f"{request.gpus!r:.40} is not from 0 to {MOST_GPUS}")
+        faults.add("gpus", "out-of-range", f"gpus is a number from 0 to {MOST_GPUS}, not {request.gpus!r:.40}")
         return 0, 0
     return gpus, gpu_milli
 
@@ -110,7 +112,11 @@ def _check_custom(request: TaskRequest, faults: FaultList) -> None:
             detail = f"{resource[:40]!r}: {amount} is not a name with an amount from 1 to 10^12"
             faults.add("custom", "out-of-range", detail)
     if len(request.custom) > MOST_CUSTOM:
-        faults.add("custom", "out-of-range", f"at most {MOST_CUSTOM} custom resources")
+        faults.add(
+            "custom",
+            "out-of-range",
+            f"a task asks for at most {MOST_CUSTOM} custom resources, not {len(request.custom)}",
+        )
 
 
 def check_labels(request: TaskRequest, faults: FaultList) -> None:
@@ -119,13 +125,15 @@ def check_labels(request: TaskRequest, faults: FaultList) -> None:
             detail = f"{name[:40]!r}={value[:40]!r} is not a label: letters, digits, . _ / -"
             faults.add("require", "invalid-name", detail)
     if len(request.require) > MOST_LABELS:
-        faults.add("require", "out-of-range", f"at most {MOST_LABELS} labels")
+        faults.add(
+            "require", "out-of-range", f"a task requires at most {MOST_LABELS} labels, not {len(request.require)}"
+        )
 
 
 def unplaceable_waits(request: TaskRequest, faults: FaultList) -> bool:
     """Whether the task waits for a node that could hold it, instead of being refused."""
     if request.unplaceable not in ("refuse", "wait"):
-        faults.add("unplaceable", "out-of-range", f"{request.unplaceable[:40]!r} is neither refuse nor wait")
+        faults.add("unplaceable", "out-of-range", f"unplaceable is refuse or wait, not {request.unplaceable[:40]!r}")
     return request.unplaceable == "wait"
 
 
@@ -144,9 +152,18 @@ def named_isolation(request: TaskRequest, usual: str | None, faults: FaultList) 
     return named
 
 
+def check_cpu_limit(request: TaskRequest, faults: FaultList) -> None:
+    if request.cpu_limit is not None and request.cpu_limit not in CPU_LIMITS:
+        faults.add("cpu_limit", "out-of-range", f"{request.cpu_limit[:40]!r} is neither {' nor '.join(CPU_LIMITS)}")
+
+
 def check_processes(request: TaskRequest, faults: FaultList) -> None:
     if request.processes is not None and not 1 <= request.processes <= MOST_PROCESSES:
-        faults.add("processes", "out-of-range", f"{request.processes} is not from 1 to {MOST_PROCESSES}")
+        faults.add(
+            "processes",
+            "out-of-range",
+            f"processes is a whole number from 1 to {MOST_PROCESSES:,}, not {request.processes}",
+        )
 
 
 def log_limit_of(request: TaskRequest, faults: FaultList) -> int | None:
@@ -161,7 +178,7 @@ def check_mount_names(request: TaskRequest, faults: FaultList) -> None:
             detail = f"{name[:40]!r} is not a mount's name: a-z, digits, hyphens"
             faults.add(f"mounts/{position}", "invalid-name", detail)
     if len(request.mounts) > MOST_MOUNTS:
-        faults.add("mounts", "out-of-range", f"at most {MOST_MOUNTS} mounts")
+        faults.add("mounts", "out-of-range", f"a task has at most {MOST_MOUNTS} mounts, not {len(request.mounts)}")
 
 
 def check_image(request: TaskRequest, faults: FaultList) -> None:
@@ -217,23 +234,31 @@ def check_files(request: TaskRequest, faults: FaultList) -> None:
         pointer = f"files/{pointer_part(path[:80])}"
         fault = path_fault(path)
         if fault is not None:
-            faults.add(pointer, "invalid-path", f"{path[:80]!r} is no path within the work folder: {fault}")
+            faults.add(pointer, "invalid-path", f"{path[:80]!r} is not a path within the work folder: {fault}")
         elif (reserved := reserved_fault(path)) is not None:
             faults.add(pointer, "invalid-path", f"{path[:80]!r}: {reserved}")
         elif any(f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/") for other in right):
-            faults.add(pointer, "invalid-path", f"{path[:80]!r} is a file and a folder")
+            faults.add(
+                pointer,
+                "invalid-path",
+                f"{path[:80]!r} is named as a file and, by another path, as a folder; choose another path",
+            )
         else:
             right.append(path)
 
 
 def check_outputs(request: TaskRequest, faults: FaultList) -> None:
     if len(request.outputs) > MOST_PATTERNS:
-        faults.add("outputs", "out-of-range", f"at most {MOST_PATTERNS} patterns, not {len(request.outputs)}")
+        faults.add(
+            "outputs",
+            "out-of-range",
+            f"a task has at most {MOST_PATTERNS} patterns of outputs, not {len(request.outputs)}",
+        )
     for position, pattern in enumerate(request.outputs[:MOST_PATTERNS]):
         fault = path_fault(pattern)
         if fault is not None:
             detail = f"{pattern[:80]!r} is not a pattern inside the work folder: {fault}"
             faults.add(f"outputs/{position}", "invalid-path", detail)
         elif pattern.count("**") > 1 or any("**" in part and part != "**" for part in pattern.split("/")):
-            detail = f"{pattern[:80]!r}: ** stands once, and alone between slashes"
+            detail = f"{pattern[:80]!r}: ** may be there once, with nothing else between its slashes"
             faults.add(f"outputs/{position}", "invalid-path", detail)

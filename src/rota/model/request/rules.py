@@ -13,7 +13,7 @@ from typing import Any
 from rota.model.errors import FaultList
 from rota.model.request.retry_rules import MOST_RULES, Rule, encode, rule_of
 from rota.model.request.task_request import KINDS, TaskRequest
-from rota.model.secret import MOST_A_TASK, name_trouble
+from rota.model.secret import MOST_A_TASK, SERVER_VARIABLE, TOKEN_VARIABLE, name_trouble
 from rota.model.task import Kind, Upstream
 from rota.model.units import milliseconds_of
 
@@ -22,6 +22,7 @@ MOST_ENVIRONMENT_BYTES = 128 * 1024
 MOST_SCRIPT_BYTES = 1024 * 1024
 MOST_TAGS = 50
 LONGEST_NAME = 200
+LONGEST_KEY = 255
 MOST_ATTEMPTS = 100
 MOST_PRIORITY = 1_000_000
 DEFAULT_BACKOFF_MS = 1_000
@@ -40,12 +41,26 @@ def check_work(request: TaskRequest, faults: FaultList) -> Kind | None:
         check_name(request, faults)
     check_environment(request, faults)
     secrets_of(request, faults)
+    check_may_submit(request, faults)
     retries_of(request, faults)
     retry_rules_of(request, faults)
     upstream_of(request, faults)
     check_order(request, faults)
     check_tags(request, faults)
+    trouble = None if request.idempotency_key is None else key_trouble(request.idempotency_key)
+    if trouble is not None:
+        faults.add("idempotency_key", "idempotency-key-invalid", trouble)
     return kind
+
+
+def key_trouble(key: str) -> str | None:
+    """What is wrong with an idempotency key; None: nothing. It travels in a header, which loses spaces at its ends."""
+    right = f"an idempotency key has 1 to {LONGEST_KEY} printable ASCII characters and no space at either end"
+    if not key.strip():
+        return f"{right}; {'this one is empty' if not key else 'this one has only spaces'}"
+    if len(key) > LONGEST_KEY:
+        return f"{right}; this one has {len(key)}"
+    return None if key.isascii() and key.isprintable() and key == key.strip() else f"{right}; this one is {key!r:.60}"
 
 
 def kind_of(request: TaskRequest, faults: FaultList) -> Kind | None:
@@ -68,16 +83,20 @@ def kind_of(request: TaskRequest, faults: FaultList) -> Kind | None:
         faults.add("path", "invalid-path", f"{request.path[:80]!r} is not an absolute path")
     if request.function is not None:
         if not _FUNCTION.match(request.function) or len(request.function) > 500:
-            faults.add("function", "unknown-function", f"{request.function[:80]!r} is not package.module:name")
+            faults.add(
+                "function",
+                "unknown-function",
+                f"{request.function[:80]!r} does not name a function; write package.module:name",
+            )
         return Kind.FUNCTION
     return Kind.COMMAND if request.command is not None else Kind.SCRIPT
 
 
 def _argv(field: str, arguments: list[str], faults: FaultList) -> None:
     if not arguments or not arguments[0]:
-        faults.add(field, "invalid-command", "a program's name is missing")
+        faults.add(field, "invalid-command", "the name of the program is missing; it is the first word")
     if any("\0" in argument for argument in arguments):
-        faults.add(field, "invalid-command", "an argument contains NUL")
+        faults.add(field, "invalid-command", "an argument contains NUL, which no program can be given")
     if sum(len(argument.encode()) + 1 for argument in arguments) > MOST_ARGUMENT_BYTES:
         faults.add(field, "invalid-command", f"the arguments are larger than {MOST_ARGUMENT_BYTES} bytes")
 
@@ -85,7 +104,11 @@ def _argv(field: str, arguments: list[str], faults: FaultList) -> None:
 def check_name(request: TaskRequest, faults: FaultList) -> None:
     name = request.name or ""
     if not name.strip() or len(name) > LONGEST_NAME or BAD_NAME.search(name):
-        faults.add("name", "invalid-name", f"a name has 1 to {LONGEST_NAME} characters, no control or direction marks")
+        faults.add(
+            "name",
+            "invalid-name",
+            f"a name has 1 to {LONGEST_NAME} characters, none of them a control character or a mark of direction",
+        )
 
 
 def check_environment(request: TaskRequest, faults: FaultList) -> None:
@@ -94,15 +117,29 @@ def check_environment(request: TaskRequest, faults: FaultList) -> None:
         size += len(name.encode()) + len(value.encode()) + 2
         pointer = f"env/{name[:80].replace('~', '~0').replace('/', '~1')}"
         if not _ENVIRONMENT_NAME.match(name):
-            detail = f"{name[:80]!r} is not a variable's name: letters, digits, underscore"
+            detail = (
+                f"{name[:80]!r} is not a variable's name, which has letters, digits and underscores, and no digit first"
+            )
             faults.add(pointer, "reserved-env", detail)
         elif _RESERVED_ENVIRONMENT.match(name):
-            hint = "; give a token as a secret" if name == "ROTA_TOKEN" else ""
+            hint = "; give a token as a secret, or use may_submit" if name == TOKEN_VARIABLE else ""
             faults.add(pointer, "reserved-env", f"{name} is reserved (ROTA_…, LD_… and the loader's own){hint}")
         if "\0" in value:
             faults.add(pointer, "invalid-character", f"the value of {name[:80]} contains NUL")
     if size > MOST_ENVIRONMENT_BYTES:
         faults.add("env", "invalid-command", f"the environment is larger than {MOST_ENVIRONMENT_BYTES} bytes")
+
+
+def check_may_submit(request: TaskRequest, faults: FaultList) -> None:
+    """A task that may submit is given an address and a key; others of its own would send the key to strangers."""
+    if not request.may_submit:
+        return
+    if SERVER_VARIABLE in request.env:
+        detail = f"a task with may_submit is given {SERVER_VARIABLE}; leave it out of env, or leave out may_submit"
+        faults.add(f"env/{SERVER_VARIABLE}", "reserved-env", detail)
+    if TOKEN_VARIABLE in request.secrets:
+        detail = f"a task with may_submit is given {TOKEN_VARIABLE}; leave out the secret, or leave out may_submit"
+        faults.add(f"secrets/{request.secrets.index(TOKEN_VARIABLE)}", "reserved-env", detail)
 
 
 def secrets_of(request: TaskRequest, faults: FaultList) -> tuple[str, ...]:
@@ -123,7 +160,11 @@ def secrets_of(request: TaskRequest, faults: FaultList) -> tuple[str, ...]:
 
 def retries_of(request: TaskRequest, faults: FaultList) -> tuple[int, int, int]:
     if not 1 <= request.attempts <= MOST_ATTEMPTS:
-        faults.add("attempts", "out-of-range", f"{request.attempts} is not from 1 to {MOST_ATTEMPTS}")
+        faults.add(
+            "attempts",
+            "out-of-range",
+            f"attempts is a whole number from 1 to {MOST_ATTEMPTS}, not {request.attempts}",
+        )
     day = 86_400_000
     backoff = amount_of("backoff", request.backoff, milliseconds_of, 0, day, "from 0 to 1d", faults)
     limit = amount_of("backoff_limit", request.backoff_limit, milliseconds_of, 0, day, "from 0 to 1d", faults)
@@ -137,7 +178,7 @@ def retry_rules_of(request: TaskRequest, faults: FaultList) -> str | None:
     for field, retry in (("fail_on", False), ("retry_on", True)):
         texts: list[str] = getattr(request, field)
         if len(texts) > MOST_RULES:
-            faults.add(field, "out-of-range", f"at most {MOST_RULES} rules, not {len(texts)}")
+            faults.add(field, "out-of-range", f"{field} has at most {MOST_RULES} rules, not {len(texts)}")
             continue
         for position, text in enumerate(texts):
             try:
@@ -151,14 +192,18 @@ def retry_rules_of(request: TaskRequest, faults: FaultList) -> str | None:
 
 def upstream_of(request: TaskRequest, faults: FaultList) -> Upstream:
     if request.upstream not in ("skip", "run"):
-        faults.add("upstream", "out-of-range", f"{request.upstream[:40]!r} is neither skip nor run")
+        faults.add("upstream", "out-of-range", f"upstream is skip or run, not {request.upstream[:40]!r}")
         return Upstream.SKIP
     return Upstream.RUN if request.upstream == "run" else Upstream.SKIP
 
 
 def check_order(request: TaskRequest, faults: FaultList) -> None:
     if not -MOST_PRIORITY <= request.priority <= MOST_PRIORITY:
-        faults.add("priority", "out-of-range", f"{request.priority} is not from -{MOST_PRIORITY} to {MOST_PRIORITY}")
+        faults.add(
+            "priority",
+            "out-of-range",
+            f"priority is a whole number from -{MOST_PRIORITY:,} to {MOST_PRIORITY:,}, not {request.priority}",
+        )
     key, limit = request.concurrency_key, request.concurrency_limit
     if key is not None:
         check_concurrency_key(key, "concurrency_key", faults)
@@ -167,21 +212,25 @@ def check_order(request: TaskRequest, faults: FaultList) -> None:
         faults.add("concurrency_limit", "out-of-range", detail)
     if request.concurrency_scope not in ("pool", "global"):
         scope = request.concurrency_scope[:40]
-        faults.add("concurrency_scope", "out-of-range", f"{scope!r} is neither pool nor global")
+        faults.add("concurrency_scope", "out-of-range", f"concurrency_scope is pool or global, not {scope!r:.40}")
     elif request.concurrency_scope == "global" and key is None:
         faults.add("concurrency_scope", "out-of-range", "a scope goes with a concurrency_key")
 
 
 def check_concurrency_key(key: str, field: str, faults: FaultList) -> None:
     if not key or len(key) > LONGEST_NAME or BAD_NAME.search(key):
-        detail = f"a concurrency key has 1 to {LONGEST_NAME} characters, no control characters"
+        detail = f"a concurrency key has 1 to {LONGEST_NAME} characters, none of them a control character"
         faults.add(field, "invalid-name", detail)
 
 
 def check_tags(request: TaskRequest, faults: FaultList) -> None:
     bad = [n for n, v in request.tags.items() if not n or len(n) > 100 or len(v) > 500 or BAD_NAME.search(n + v)]
     if bad or len(request.tags) > MOST_TAGS:
-        faults.add("tags", "invalid-name", f"at most {MOST_TAGS} tags, names up to 100 and values up to 500 characters")
+        faults.add(
+            "tags",
+            "invalid-name",
+            f"a task has at most {MOST_TAGS} tags, with names of 1 to 100 and values of up to 500 characters",
+        )
 
 
 def amount_of(

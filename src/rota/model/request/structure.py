@@ -17,13 +17,13 @@ from msgspec import inspect
 
 from rota.model.errors import Fault
 
-_info = functools.cache(inspect.type_info)
+info_of = functools.cache(inspect.type_info)
 
 
 def structure_faults(value: object, kind: type) -> list[Fault]:
     """Unknown fields, missing fields and values of a wrong type."""
     faults: list[Fault] = []
-    _walk(value, _info(kind), "", faults)
+    _walk(value, info_of(kind), "", faults)
     return faults
 
 
@@ -65,7 +65,11 @@ def _walk_text(value: object, pointer: str, faults: list[Fault]) -> None:
         if "\0" in value:
             faults.append(Fault(pointer, "invalid-character", "a string contains NUL (\\u0000)"))
         elif not value.isascii() and any(0xD800 <= ord(character) <= 0xDFFF for character in value):
-            faults.append(Fault(pointer, "invalid-character", "a string contains half a surrogate pair"))
+            faults.append(
+                Fault(
+                    pointer, "invalid-character", "a string contains half of a surrogate pair, which is not a character"
+                )
+            )
     elif isinstance(value, list):
         for index, item in enumerate(value):
             _walk_text(item, f"{pointer}/{index}", faults)
@@ -76,10 +80,10 @@ def _walk_text(value: object, pointer: str, faults: list[Fault]) -> None:
 
 
 def _walk(value: object, kind: inspect.Type, pointer: str, faults: list[Fault]) -> None:
-    if not _accepts(value, kind):
+    if not accepts(value, kind):
         faults.append(_wrong_type(value, kind, pointer))
     elif isinstance(value, list | dict) and isinstance(kind, inspect.UnionType):
-        _walk(value, next(option for option in kind.types if _accepts(value, option)), pointer, faults)
+        _walk(value, next(option for option in kind.types if accepts(value, option)), pointer, faults)
     elif isinstance(value, list) and isinstance(kind, inspect.ListType):
         for index, item in enumerate(value):
             _walk(item, kind.item_type, f"{pointer}/{index}", faults)
@@ -121,9 +125,10 @@ _KINDS: dict[type[inspect.Type], tuple[str, Callable[[Any], bool]]] = {
 _OTHER: tuple[str, Callable[[Any], bool]] = ("another type", lambda _: True)
 
 
-def _accepts(value: object, kind: inspect.Type) -> bool:
+def accepts(value: object, kind: inspect.Type) -> bool:
+    """Whether the value itself is of the kind; its parts may not be."""
     if isinstance(kind, inspect.UnionType):
-        return any(_accepts(value, option) for option in kind.types)
+        return any(accepts(value, option) for option in kind.types)
     return _KINDS.get(type(kind), _OTHER)[1](value)
 
 

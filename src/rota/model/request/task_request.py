@@ -41,6 +41,7 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     name: str | None = None
     env: dict[str, str] = {}
     secrets: list[str] = []  # names of the tenant's secrets; each becomes a variable of that name
+    may_submit: bool = False  # while it runs, it may submit tasks, with a key of its own
     tags: dict[str, str] = {}
 
     tier: str | None = None
@@ -58,12 +59,13 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     isolation: str | None = None  # none | sandbox | container
     network: bool = False  # a sandboxed task may use the node's network
     processes: int | None = None  # processes and threads at once
+    cpu_limit: str | None = None  # "quota": never more CPU than the grant; "burst": idle CPU beyond it; else the plan's
     log_limit: int | str | None = None  # bytes of output kept of each attempt
     mounts: list[str] = []  # folders that the node's operator has named
 
     pool: str | None = None
     unplaceable: str = "refuse"  # refuse | wait: if no present node could ever hold it
-    category: str | None = None  # defaults for tolerance, lane and cap
+    category: str | None = None  # defaults for tolerance, lane, cap and isolation
     lane: str | None = None
     priority: int = 0  # among the tenant's own tasks; higher first
     tolerance: int | float | str | None = None  # how long the start may be delayed

@@ -19,7 +19,7 @@ from rota.model.errors import Fault, FaultList
 from rota.model.request.rules import amount_of
 from rota.model.request.task_request import MAX_BATCH, TaskRequest
 from rota.model.schedule.request import ScheduledWork, ScheduleRequest
-from rota.model.schedule.rules import instant_of, parse_rule
+from rota.model.schedule.rules import check_zone, instant_of, parse_rule
 from rota.model.schedule.schedule import Missed, Overlap, Rule, RuleKind, Schedule
 from rota.model.units import milliseconds_of
 
@@ -75,14 +75,15 @@ def check_name(name: object, faults: FaultList) -> str:
 def _rule(request: ScheduleRequest, before: Schedule, now: datetime, new: bool, faults: FaultList) -> Rule:
     given = [(kind, getattr(request, kind.value)) for kind in RuleKind if getattr(request, kind.value) is not UNSET]
     names = ", ".join(RuleKind)
-    if len(given) > 1:
-        both = " and ".join(kind.value for kind, _ in given)
-        faults.add("", "invalid-rule", f"give one of {names}; {both} are given")
-        return before.rule
-    if not given and new:
-        faults.add("", "invalid-rule", f"say when: one of {names}")
-        return before.rule
     zone = before.rule.zone if request.zone is UNSET else request.zone
+    if len(given) > 1 or (new and not given):
+        both = " and ".join(kind.value for kind, _ in given)
+        wrong = f"give one of {names}; {both} are given" if given else f"say when: one of {names}"
+        faults.add("", "invalid-rule", wrong)
+        check_zone(zone, faults)
+        for kind, text in given:  # a dummy zone, so that each fault is found once
+            parse_rule(kind, str(text), zone="UTC", anchor=None, now=now, faults=faults)
+        return before.rule
     if not given and request.zone is UNSET and request.anchor is UNSET:
         return before.rule
     kind, text = given[0] if given else (before.rule.kind, before.rule.text)
@@ -152,7 +153,7 @@ def _whole(name: str, value: Any, before: int | None, most: int, faults: FaultLi
     if value is UNSET:
         return before
     if value is not None and not 1 <= value <= most:
-        faults.add(name, "out-of-range", f"{value} is not from 1 to {most}")
+        faults.add(name, "out-of-range", f"it is a whole number from 1 to {most:,}, not {value}")
         return before
     return None if value is None else int(value)
 
@@ -170,5 +171,9 @@ def given_instant(name: str, text: str, zone: str, faults: FaultList) -> datetim
     except (KeyError, ValueError):  # the zone is wrong, which is a fault already
         return None
     if at is None:
-        faults.add(name, "invalid-time", f"{text[:60]!r} is not a time from 1970 on; write 2030-01-31T08:00:00Z")
+        faults.add(
+            name,
+            "invalid-time",
+            f"{text[:60]!r} is not a time after 1970-01-01T00:00:00Z; write one such as 2030-01-31T08:00:00Z",
+        )
     return at

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from rota.model.request.preview_request import PlannedUpload
 from rota.model.request.task_request import TaskRequest
 
 
@@ -41,6 +42,10 @@ class ScheduleRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, 
 
     next_at: str | UnsetType = UNSET  # edits only: the moved next run
     version: int | UnsetType = UNSET  # edits only: the version that was read
+
+
+class SchedulePreviewRequest(ScheduleRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    uploads: list[PlannedUpload] = msgspec.field(default_factory=list)  # local files that would be uploaded first
 
 
 class ScheduledWork(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

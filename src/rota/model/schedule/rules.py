@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from rota.model.errors import FaultList
+from rota.model.schedule.local_times import first_shown
 from rota.model.schedule.schedule import Rule, RuleKind
 from rota.model.units import milliseconds_of
 
@@ -79,9 +80,7 @@ def parse_rule(
     if kind not in set(RuleKind):
         faults.add("", "invalid-rule", f"{kind[:40]!r} is not a kind of rule; there are {', '.join(RuleKind)}")
         return None
-    if zone not in zones():
-        faults.add("zone", "unknown-zone", f"{zone[:60]!r} is not an IANA time zone; {_zone_meant(zone)}")
-        return None
+    check_zone(zone, faults)
     rule_kind = RuleKind(kind)
     if anchor is not None and rule_kind is not RuleKind.EVERY:
         faults.add("anchor", "invalid-rule", f"an anchor goes with every, not with {kind}")
@@ -90,7 +89,7 @@ def parse_rule(
     text = " ".join(text.split())
     match rule_kind:
         case RuleKind.AT:
-            _check_at(text, zone, faults)
+            _check_at(text, zone if zone in zones() else "UTC", faults)
         case RuleKind.CRON:
             _check_cron(text, faults)
         case RuleKind.EVERY:
@@ -102,6 +101,11 @@ def parse_rule(
     if rule_kind is RuleKind.EVERY and anchor is None:
         anchor = now.replace(microsecond=0)
     return Rule(rule_kind, text, zone, anchor)
+
+
+def check_zone(zone: str, faults: FaultList) -> None:
+    if zone not in zones():
+        faults.add("zone", "unknown-zone", f"{zone[:60]!r} is not an IANA time zone; {_zone_meant(zone)}")
 
 
 def _zone_meant(text: str) -> str:
@@ -119,7 +123,11 @@ def _zone_meant(text: str) -> str:
 
 def _check_at(text: str, zone: str, faults: FaultList) -> None:
     if instant_of(text, zone) is None:
-        faults.add("at", "invalid-time", f"{text[:60]!r} is not a time from 1970 on; write 2030-01-31T08:00:00Z")
+        faults.add(
+            "at",
+            "invalid-time",
+            f"{text[:60]!r} is not a time after 1970-01-01T00:00:00Z; write one such as 2030-01-31T08:00:00Z",
+        )
 
 
 def _check_pattern(kind: RuleKind, text: str, faults: FaultList) -> None:
@@ -142,15 +150,17 @@ def _check_cron(text: str, faults: FaultList) -> None:
         )
         faults.add("cron", "invalid-cron", detail)
         return
+    wrong = False
     for position, field in enumerate(fields):
         alone = ["*"] * 5
         alone[position] = field
         if not _parses(" ".join(alone)):
+            wrong = True
             name, right = _CRON_FIELDS[position], _CRON_RANGES[position]
             faults.add(
                 "cron", "invalid-cron", f"{field[:40]!r} is not a {name}; it is *, {right}, lists, ranges, steps"
             )
-    if faults.faults:
+    if wrong:
         return
     if not _parses(expression) or next(CronSim(expression, datetime(2024, 1, 1)), None) is None:
         faults.add("cron", "cron-never-fires", f"{text[:60]!r} never fires: those months have no such day")
@@ -181,7 +191,7 @@ def instant_of(text: str, zone: str) -> datetime | None:
     try:
         at = datetime.fromisoformat(text)
         if at.tzinfo is None:
-            at = at.replace(tzinfo=zone_of(zone))
+            at = first_shown(at, zone_of(zone))
         at = at.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

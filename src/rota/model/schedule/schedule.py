@@ -97,6 +97,11 @@ class Schedule:
     changed_at: datetime | None = None
 
 
+def a_moment_before(instant: datetime) -> datetime:
+    """The instant one microsecond earlier."""
+    return instant - timedelta(microseconds=1)
+
+
 def a_moment(instant: datetime) -> datetime:
     """The instant one microsecond later."""
     return instant + timedelta(microseconds=1)

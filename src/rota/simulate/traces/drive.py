@@ -7,7 +7,7 @@ record of every machine (`free_resources.py`): an order that does not fit ends t
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
@@ -38,6 +38,9 @@ class Policy(Protocol):
     def ready(self, jobs: Sequence[Job], now_us: int) -> None: ...
     def ended(self, job: Job, now_us: int) -> None: ...
     def plan(self, now_us: int) -> list[Begin | Stop]: ...
+
+
+Estimate = Callable[[Job, int], int | None]  # (job, now) → its estimated start; None: nothing is told
 
 
 class Span(NamedTuple):
@@ -71,11 +74,20 @@ class Run:
     fragmentation: list[float] = field(default_factory=list)
     decisions: int = 0
     stops: int = 0
+    told_us: dict[int, int | None] = field(default_factory=dict)  # the start that was estimated at submission
     policy_seconds: float = 0.0  # processor time inside the policy
 
 
-def drive(workload: Workload, policy: Policy, *, until_us: int | None = None, progress: Progress = None) -> Run:
-    """From the first arrival to the last end, or to `until_us`.
+def drive(
+    workload: Workload,
+    policy: Policy,
+    *,
+    until_us: int | None = None,
+    progress: Progress = None,
+    estimate: Estimate | None = None,
+    estimates: int = 0,
+) -> Run:
+    """From the first arrival to the last end, or to `until_us`. About `estimates` jobs are asked for at submission.
 
     1. The next instant: an arrival or an end. 2. The policy receives all ends, then all arrivals of that instant.
     3. The policy plans. 4. Its orders are checked and carried out.
@@ -84,6 +96,7 @@ def drive(workload: Workload, policy: Policy, *, until_us: int | None = None, pr
     run, jobs = pool.run, workload.jobs
     arrived, instants, usual = 0, 0, usual_demands(workload)
     every = max(1, 2 * len(jobs) // _FRAGMENT_SAMPLES)
+    stride = max(1, len(jobs) // max(1, estimates))
     while arrived < len(jobs) or pool.ends:
         now_us = jobs[arrived].submit_us if arrived < len(jobs) else pool.ends[0][0]
         if pool.ends:
@@ -102,6 +115,12 @@ def drive(workload: Workload, policy: Policy, *, until_us: int | None = None, pr
             policy.ended(job, now_us)
         if arrived > first:
             policy.ready(jobs[first:arrived], now_us)
+        if estimate is not None:
+            run.policy_seconds += time.process_time() - before
+            for job in jobs[first:arrived]:
+                if job.id % stride == 0:
+                    run.told_us[job.id] = estimate(job, now_us)
+            before = time.process_time()
         orders = policy.plan(now_us)
         run.policy_seconds += time.process_time() - before
         for order in orders:

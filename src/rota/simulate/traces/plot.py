@@ -1,7 +1,7 @@
 """Draws one run: the pool's use and its queue over time, and a Gantt chart of the machines.
 
 The drawing is laid out once as plain shapes (`Scene`) and written as an HTML page with inline SVG, or as PNG, which
-needs Pillow (`pip install 'rota[plot]'`).
+needs Pillow (the extra `plot`).
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _write_png(path: Path, scene: Scene) -> None:
     try:
         from PIL import Image, ImageDraw  # noqa: PLC0415 - an optional package
     except ImportError:
-        raise BadTrace("a .png needs Pillow: pip install 'rota[plot]', or ask for .html") from None
+        raise BadTrace("a .png needs Pillow: install Rota with its extra [plot], or ask for .html") from None
     image = Image.new("RGB", (scene.width, scene.height), "white")
     pen = ImageDraw.Draw(image)
     for bar in scene.bars:

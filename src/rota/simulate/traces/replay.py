@@ -11,9 +11,11 @@ from pathlib import Path
 
 from rota.simulate.traces import openb, plot, swf
 from rota.simulate.traces.drive import Run, drive
+from rota.simulate.traces.estimate_errors import estimate_errors
 from rota.simulate.traces.figures import figures, peak_memory_mib
 from rota.simulate.traces.fill import fill
-from rota.simulate.traces.policies import policy
+from rota.simulate.traces.policies import ROTA, policy
+from rota.simulate.traces.rota_policy import RotaPolicy
 from rota.simulate.traces.workload import BadTrace, Progress, Workload, compressed, overestimated, samples, whole
 
 USUAL_LENGTH, USUAL_COUNT = 1024, 10
@@ -40,6 +42,7 @@ class ReplayOptions:
     overestimated: bool = False
     fill: float | None = None
     plot: Path | None = None
+    estimates: int = 0  # in a sequence: jobs whose start is estimated at submission
 
 
 def replay(options: ReplayOptions, progress: Progress = None) -> dict[str, object]:
@@ -88,8 +91,13 @@ def _in_time(workload: Workload, options: ReplayOptions, progress: Progress) -> 
         runs: list[Run] = []
         for sequence in sequences:
             part = len(by_policy) * len(sequences) + len(runs)
-            runs.append(drive(sequence, policy(name, sequence), progress=_part(progress, part, total)))
+            each = policy(name, sequence)
+            estimate = each.estimate if isinstance(each, RotaPolicy) and options.estimates else None
+            showing = _part(progress, part, total)
+            runs.append(drive(sequence, each, progress=showing, estimate=estimate, estimates=options.estimates))
         by_policy[name] = figures(runs).as_dict()
+        if name == ROTA and options.estimates:
+            by_policy[name] |= estimate_errors(runs).as_dict()
         if options.plot is not None and name == options.policies[0]:
             plot.write(options.plot, f"{workload.name}, {name}", runs[0])
     return by_policy

@@ -84,6 +84,11 @@ class RotaPolicy:
         """The job is withdrawn before it started."""
         self.core.apply(TasksGone([job.id]), now_us)
 
+    def estimate(self, job: Job, now_us: int) -> int | None:
+        """The start that `rota why` estimates."""
+        found = self.core.explain(job.id, now_us, {})
+        return None if found is None else found.estimated_start_us
+
     def plan(self, now_us: int) -> list[Begin | Stop]:
         """Plans until there are no more decisions: a preempted task frees its resources at once here."""
         orders: list[Begin | Stop] = []

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from rota import wire
+from rota.attempt_key import AttemptKeys
 from rota.cluster.leases import Lease
 from rota.decide import messages
 from rota.decide.core import Core
@@ -116,6 +117,7 @@ class Term:
                 core, pool_id, ready_limit=options.ready_limit, least_share=options.least_share, clock=server.clock
             ),
             database_identity="world",
+            attempt_keys=AttemptKeys("world"),
             on_ended=lambda ended: None,
             on_other_pools=server.hint_poll,
             clock=server.clock,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import asyncpg
 from fastapi import APIRouter, Request, Response, WebSocket
 from starlette.websockets import WebSocketDisconnect
@@ -14,11 +18,13 @@ from rota.api.services import Services, authorise
 from rota.dispatch.agent_connection import HigherEpochSeen, Refused, serve_agent
 from rota.model.answers.workers import LeaderAddress
 from rota.model.errors import Fault, Problem, invalid, unavailable
-from rota.model.tenant import Scope
+from rota.model.tenant import Caller, Scope
 from rota.store.logs import MOST_ROW_BYTES, LogCounter
 from rota.store.progress import store_progress
 
 router = APIRouter(prefix="/v1/worker", tags=["workers"])
+
+_POLICY = 1008  # the standard's code for a connection that is not allowed
 
 
 @router.get("/leader")
@@ -39,14 +45,15 @@ async def find_leader(request: Request) -> Response:
     await services.membership.refresh()
     leader = services.membership.leaders.get(pool.id)
     if leader is None or leader.holder == services.membership.holder:
-        raise unavailable(f"nobody leads pool {name} right now; try again")
+        raise unavailable(f"pool {name} has no leader right now; try again")
     return answer(LeaderAddress(leader.url, leader.epoch))
 
 
 @router.websocket("/control")
 async def control(websocket: WebSocket) -> None:
     services: Services = websocket.app.state.services
-    if not await _admitted(websocket, services):
+    caller = await _admitted(websocket, services)
+    if caller is None:
         return
     pool = services.membership.pools.get(websocket.query_params.get("pool", "default"))
     leader = services.leadership.leaders.get(pool.id) if pool is not None else None
@@ -56,7 +63,10 @@ async def control(websocket: WebSocket) -> None:
         return
     code, reason = 1000, ""
     try:
-        await serve_agent(leader.pool, services.database, websocket, lambda: _receive(websocket), services.facts.hint)
+        async with _until_token_ends(websocket, services, caller):
+            await serve_agent(
+                leader.pool, services.database, websocket, lambda: _receive(websocket), services.facts.hint
+            )
         return
     except Refused as refusal:
         code, reason = refusal.code, refusal.reason
@@ -74,9 +84,15 @@ async def control(websocket: WebSocket) -> None:
 async def logs(websocket: WebSocket) -> None:
     """Receives chunks of output, acknowledged after they are stored, and progress, which is not acknowledged."""
     services: Services = websocket.app.state.services
-    if not await _admitted(websocket, services):
+    caller = await _admitted(websocket, services)
+    if caller is None:
         return
     await websocket.accept()
+    async with _until_token_ends(websocket, services, caller):
+        await _store_logs(websocket, services)
+
+
+async def _store_logs(websocket: WebSocket, services: Services) -> None:
     counter = LogCounter(services.settings.log_inline_bytes)
     try:
         while (data := await _receive(websocket)) is not None:
@@ -105,8 +121,25 @@ async def logs(websocket: WebSocket) -> None:
         return
 
 
-async def _admitted(websocket: WebSocket, services: Services) -> bool:
-    """Whether the caller has a worker's token; else answers 401 before the upgrade."""
+@asynccontextmanager
+async def _until_token_ends(websocket: WebSocket, services: Services, caller: Caller) -> AsyncIterator[None]:
+    """Closes the connection as soon as its token is revoked or has expired."""
+    with services.open_connections.opened(caller) as over:
+
+        async def close() -> None:
+            await over.wait()
+            await _close(websocket, _POLICY, "the token does not hold any more")
+
+        closing = asyncio.create_task(close(), name="token-ends")
+        try:
+            yield
+        finally:
+            closing.cancel()
+            await asyncio.gather(closing, return_exceptions=True)
+
+
+async def _admitted(websocket: WebSocket, services: Services) -> Caller | None:
+    """The caller, if it has a worker's token; else answers 401 before the upgrade."""
     try:
         caller = await services.authenticator.caller(websocket.headers.get("authorization"))
         check_scope(caller, Scope.WORK)
@@ -114,8 +147,8 @@ async def _admitted(websocket: WebSocket, services: Services) -> bool:
         await websocket.send_denial_response(
             Response(problem.detail, status_code=problem.status, media_type="text/plain")
         )
-        return False
-    return True
+        return None
+    return caller
 
 
 async def _receive(websocket: WebSocket) -> bytes | None:

@@ -32,7 +32,7 @@ _WITHOUT_EFFECT = (
     "cancel_and_rerun/copy_membership",  # there are no graphs here
     "caps/load_changed_caps",  # caps never change here
     "concurrency_keys/lock_keys",  # transactions run one at a time here
-    "edits/record_edit",  # nothing here reads it
+    "edits/record_edits",  # nothing here reads it
     "events/record_promoted",
     "leases/end_old_leader",  # `connection.py` ends open operations
     "nodes/save_reports",  # nothing here reads them

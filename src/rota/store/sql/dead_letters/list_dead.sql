@@ -20,5 +20,6 @@ where ($6::text is null or task.name = $6) and ($7::jsonb is null or task.tags @
     and ($9::text is null or position(lower($9) in lower(dead.reason)) > 0)
     and ($10::text is null or ended.failure = $10)
     and ($11::timestamptz is null or dead.died_at >= $11) and ($12::timestamptz is null or dead.died_at < $12)
+    and ($13::text is null or task.user_name = $13)
 order by dead.task desc
 limit $4

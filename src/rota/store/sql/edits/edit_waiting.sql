@@ -1,6 +1,10 @@
--- Edits a waiting task that the caller has locked and checked. The timer of a ready task is the time at which it becomes
+-- Edits waiting tasks that the caller has locked and checked. The timer of a ready task is the time at which it becomes
 -- urgent; the timer of a delayed task is its start time and stays, unless it is moved ($10). A blocked task obeys that time when
 -- it is released.
+with edit as materialized (
+    select * from unnest($1::bigint[], $7::boolean[], $8::timestamptz[], $9::bigint[])
+        as edit (id, given, start_by, tolerance_ms)
+)
 update queue
 set version = queue.version + 1,
     pool = coalesce($2::smallint, queue.pool),
@@ -9,9 +13,9 @@ set version = queue.version + 1,
     cap_ms = coalesce($5::bigint, queue.cap_ms),
     cap_changed = queue.cap_changed or $5::bigint is not null,
     tolerance_ms = coalesce($6::bigint, queue.tolerance_ms),
-    tolerance_given = $7::boolean,
+    tolerance_given = edit.given,
     leeway_ms = case when $6::bigint is null then queue.leeway_ms else 0 end,
-    start_by = $8::timestamptz,
+    start_by = edit.start_by,
     state = case when $10::timestamptz is null or queue.state not in ({DELAYED}, {READY}) then queue.state
         when $10::timestamptz > now() then {DELAYED} else {READY} end,
     paused_state = case when $10::timestamptz is null or queue.paused_state not in ({DELAYED}, {READY}) then queue.paused_state
@@ -23,13 +27,13 @@ set version = queue.version + 1,
         when $10::timestamptz is not null then case
             when queue.state = {BLOCKED} or queue.paused_state = {BLOCKED} then null
             when $10::timestamptz > now() then $10::timestamptz
-            when queue.state <> {PAUSED} and $7::boolean then urgent_at($8::timestamptz, $9::bigint)
+            when queue.state <> {PAUSED} and edit.given then urgent_at(edit.start_by, edit.tolerance_ms)
         end
         when queue.state = {DELAYED} or queue.paused_state = {DELAYED} then queue.wake_at
-        when queue.state = {READY} and $7::boolean
-            then urgent_at($8::timestamptz, $9::bigint)
+        when queue.state = {READY} and edit.given then urgent_at(edit.start_by, edit.tolerance_ms)
     end,
     -- A node of the old pool need not be avoided in the new one.
-    avoid_node = case when $2::smallint is null then queue.avoid_node end
-where queue.id = $1
+    avoid_node = case when coalesce($2::smallint, queue.pool) = queue.pool then queue.avoid_node end
+from edit
+where queue.id = edit.id
 returning {queue/ready_columns}, queue.pool, queue.wake_at <= now() as due, extract(epoch from queue.wake_at - now())::float8 as wakes_in

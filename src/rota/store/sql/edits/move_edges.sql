@@ -1,1 +1,1 @@
-update edges set child_pool = $2 where child = $1
+update edges set child_pool = $2 where child = any($1)

@@ -6,6 +6,6 @@ with place as (
     where $7::bigint is null or graph_counts.graphs < $7
     returning tenant
 )
-insert into graphs (id, tenant, name, user_name, is_array, rerun_of)
-select $1, $2, $3, $4, $5, $6 from place
+insert into graphs (id, tenant, name, user_name, is_array, rerun_of, within, from_task)
+select $1, $2, $3, $4, $5, $6, $8, $9 from place
 returning id

@@ -6,3 +6,4 @@ select own.graph, child.task, own.tenant, child.name,
 from graph_tasks own
 cross join unnest($3::bigint[], $4::text[]) with ordinality as child (task, name, number)
 where own.task = $1 and own.tenant = $2
+returning graph_tasks.task

@@ -19,18 +19,26 @@ cross join lateral (
     select array_agg(by_state.state) as states, array_agg(by_state.amount) as counts, max(by_state.ended_at) as ended_at
     from (
         select coalesce(queue.state, final.state) as state, count(*) as amount, max(final.ended_at) as ended_at
-        from graph_tasks member
+        from (
+            select graph.id as part
+            union all
+            select inner_graph.id from (
+                select graphs.id from graphs where graphs.within = graph.id offset 0
+            ) inner_graph
+        ) whole
+        cross join lateral (
+            select graph_tasks.graph, graph_tasks.task from graph_tasks where graph_tasks.graph = whole.part offset 0
+        ) member
         left join lateral (select queue.state from queue where queue.id = member.task offset 0) queue on true
         left join lateral (
             select attempts.state, attempts.ended_at from attempts
             where attempts.task = member.task and attempts.state > 0 and queue.state is null
             offset 0
         ) final on true
-        where member.graph = graph.id
-            and not exists (
-                select from reruns join graph_tasks again on again.task = reruns.rerun and again.graph = member.graph
-                where reruns.task = member.task
-            )
+        where not exists (
+            select from reruns join graph_tasks again on again.task = reruns.rerun and again.graph = member.graph
+            where reruns.task = member.task
+        )
         group by 1
     ) by_state
 ) counted

@@ -1,1 +1,1 @@
-select task from graph_tasks where graph = $1 and tenant = $2 order by task
+select task from graph_tasks where graph = any(array({graphs/whole})) and tenant = $2 order by task

@@ -23,7 +23,7 @@ left join lateral (
     where attempts.task = member.task and attempts.state > 0
     offset 0
 ) final on true
-where member.graph = $1 and member.tenant = $2
+where member.graph = any(array({graphs/whole})) and member.tenant = $2
     and not exists (
         select from reruns join graph_tasks again on again.task = reruns.rerun and again.graph = member.graph
         where reruns.task = member.task

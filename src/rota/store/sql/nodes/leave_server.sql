@@ -1,1 +1,1 @@
-update servers set seen_at = '-infinity' where holder = $1
+update servers set left_at = now() where holder = $1

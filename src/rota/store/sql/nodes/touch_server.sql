@@ -1,1 +1,1 @@
-update servers set seen_at = now() where holder = $1
+update servers set seen_at = now(), left_at = null where holder = $1

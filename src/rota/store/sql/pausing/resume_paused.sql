@@ -1,7 +1,12 @@
 -- Returns paused tasks to their former state. The pause does not count against their tolerance; a blocked task gets its
--- tolerance when it is released.
+-- tolerance when it is released. Lateral and `offset 0` force one lookup for each task, however many there are.
 with was as materialized (
-    select id, held_reason is not null as held from queue where id = any($1) and tenant = $2 and state = {PAUSED}
+    select queue.id, queue.held_reason is not null as held, task.tolerance_given, task.tolerance_ms, task.expires
+    from queue
+    cross join lateral (
+        select tasks.tolerance_given, tasks.tolerance_ms, tasks.expires from tasks where tasks.id = queue.id offset 0
+    ) task
+    where queue.id = any($1) and queue.tenant = $2 and queue.state = {PAUSED}
 ),
 resumed as (
     update queue
@@ -11,14 +16,13 @@ resumed as (
         wake_at = case
             when queue.paused_state = {BLOCKED} then null
             when queue.paused_state = {DELAYED} and queue.wake_at > now() then queue.wake_at
-            when coalesce(queue.tolerance_given, tasks.tolerance_given) then urgent_at(
-                queue.start_by + (now() - queue.paused_at), coalesce(queue.tolerance_ms, tasks.tolerance_ms))
+            when coalesce(queue.tolerance_given, was.tolerance_given) then urgent_at(
+                queue.start_by + (now() - queue.paused_at), coalesce(queue.tolerance_ms, was.tolerance_ms))
         end,
-        expires = tasks.expires and queue.attempt = 0 and queue.paused_state <> {BLOCKED},
+        expires = was.expires and queue.attempt = 0 and queue.paused_state <> {BLOCKED},
         paused_state = null, paused_at = null, held_reason = null
-    from tasks join was using (id)
-    where queue.id = any($1) and queue.tenant = $2 and queue.state = {PAUSED} and tasks.id = queue.id
-        and tasks.id between ($1::bigint[])[1] and ($1::bigint[])[cardinality($1::bigint[])]
+    from was
+    where queue.id = was.id
     returning {queue/ready_columns}, queue.pool, was.held, queue.wake_at <= now() as due, extract(epoch from queue.wake_at - now())::float8 as wakes_in
 ),
 event as (

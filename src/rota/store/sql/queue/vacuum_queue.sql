@@ -1,1 +1,1 @@
-vacuum (analyze, truncate off, skip_locked) queue
+vacuum (analyze, truncate off, skip_locked) queue, row_counts

@@ -4,7 +4,8 @@ with seen as materialized (
 gone as (
     delete from graphs where id in (
         select seen.id from seen
-        where not exists (select from graph_tasks where graph_tasks.graph = seen.id))
+        where not exists (select from graph_tasks where graph_tasks.graph = seen.id)
+            and not exists (select from graphs part where part.within = seen.id))
     returning tenant, schedule),
 fewer as materialized (
     select tenant, count(*) as number from gone where schedule is null group by tenant),

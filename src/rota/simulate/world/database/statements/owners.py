@@ -92,12 +92,13 @@ class Owners(Subject):
     def lock_task(self, number: int, tenant: int) -> list[Any]:
         return [(row.id,) for row in self._owned([number], tenant)]
 
-    def read_editable(self, number: int) -> list[Any]:
+    def read_editable(self, numbers: list[int]) -> list[Any]:
+        [number] = numbers
         row = self._tables.queue[number]
         lane = self._tables.lanes[row.lane]
         return [
             row.columns(
-                "state version pool cap_ms cancel_requested tolerance_ms tolerance_given",
+                "id state version pool cap_ms cancel_requested tolerance_ms tolerance_given",
                 urgency=-row.task.priority,
                 start_by=from_us(row.start_by_us),
                 leeway_ms=row.leeway_ms(),
@@ -109,18 +110,19 @@ class Owners(Subject):
 
     def edit_waiting(
         self,
-        number: int,
+        numbers: list[int],
         pool: int | None,
         lane: int | None,
         priority: int | None,
         cap_ms: int | None,
         tolerance_ms: int | None,
-        given: bool,
-        start_by: Any,
-        whole_ms: int,
+        givens: list[bool],
+        start_bys: list[Any],
+        wholes_ms: list[int],
         not_before: Any,
     ) -> list[Any]:
         assert not_before is None, "nobody moves start times here"
+        [number], [given], [start_by], [whole_ms] = numbers, givens, start_bys, wholes_ms
         row = self._tables.queue[number]
         if priority is not None:
             row.task = replace(row.task, priority=priority)
@@ -137,7 +139,8 @@ class Owners(Subject):
         self._tables.auditor.watch_waiting(number, self._tables.now_us())
         return [self._resumed(row)]
 
-    def move_edges(self, child: int, pool: int) -> list[Any]:
+    def move_edges(self, children: list[int], pool: int) -> list[Any]:
+        [child] = children
         for parent in self._tables.parents.get(child, ()):
             edge = self._tables.edges.get((parent, child))
             if edge is not None:

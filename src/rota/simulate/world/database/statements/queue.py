@@ -16,23 +16,33 @@ class Queue(Subject):
         self,
         pool: int,
         tenants: list[int],
-        lanes: list[int],
+        cursor_ranks: list[int],
         urgencies: list[int],
         start_bys: list[Any],
-        *rest: list[int],
+        caps: list[int],
+        ids: list[int],
+        amounts: list[int],
+        served: list[int],
+        lanes: list[int],
+        lane_ranks: list[int],
     ) -> list[Any]:
+        ranks = dict(zip(lanes, lane_ranks, strict=True))
+
+        def position(row: Queued) -> tuple[int, ...]:
+            return (ranks[row.lane], *row.order()[1:])
+
         by_tenant: dict[int, list[Queued]] = {}
         now = self._tables.now_us()
         for row in self._tables.queue.values():
-            if row.state == READY and row.pool == pool and not row.too_late(now):
+            if row.state == READY and row.pool == pool and row.lane in ranks and not row.too_late(now):
                 by_tenant.setdefault(row.tenant, []).append(row)
         found: list[Any] = []
-        columns = (tenants, lanes, urgencies, map(to_us, start_bys), *rest)
+        columns = (tenants, cursor_ranks, urgencies, map(to_us, start_bys), caps, ids, amounts)
         for tenant, *cursor, amount in zip(*columns, strict=True):
-            past = [row for row in by_tenant.get(tenant, ()) if row.order() > tuple(cursor)]
+            past = [row for row in by_tenant.get(tenant, ()) if position(row) > tuple(cursor)]
             if len(past) > amount:
                 self._tables.sometimes.hit("ready set spilled")
-            found += [self._tables.ready_row(row) for row in sorted(past, key=Queued.order)[:amount]]
+            found += [self._tables.ready_row(row) for row in sorted(past, key=position)[:amount]]
         return found
 
     def load_due(self, pool: int, tenants: list[int], since: list[Any], amount: int) -> list[Any]:

@@ -1,0 +1,49 @@
+"""What tasks that a running task submits with its key may name: no more than the running task itself.
+
+They read the results of no tasks but those of its graph, get no secrets but its own, and no artifacts whose digest it
+does not know. That they are isolated if it is, is the caller's trust (`authenticate.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rota.admit.judge.attachments import references_in
+from rota.model.errors import Fault, invalid
+from rota.model.request.task_request import TaskRequest
+from rota.model.tenant import Caller, SubmittingTask
+from rota.store.database import Database
+from rota.store.graphs import members_among
+from rota.store.task_rows import Draft
+
+_WHOLE_DIGEST = 64  # hexadecimal digits
+
+
+async def check_bounds(database: Database, caller: Caller, task: SubmittingTask, drafts: Sequence[Draft]) -> None:
+    """Raises a Problem with every fault. One query at most, and none without dependencies outside the request."""
+    parents = {parent for draft in drafts for parent in draft.parents}
+    known: set[int] = set()
+    if parents:
+        async with database.engine() as connection:
+            known = await members_among(connection, task.graph, caller.tenant_id, sorted(parents))
+    faults = [
+        Fault(f"{draft.pointer}/after", "unknown-dependency", f"task {parent} is not in graph {task.graph}, your own")
+        for draft in drafts
+        for parent in draft.parents
+        if parent not in known
+    ]
+    for draft in drafts:
+        others = [name for name in draft.template.secrets if name not in task.secrets]
+        if others:
+            detail = f"the secret {others[0]} is not one of task {task.id}, which submits; submit that with it too"
+            faults.append(Fault(f"{draft.pointer}/secrets", "unknown-secret", detail))
+    if faults:
+        raise invalid(faults[:100])
+
+
+def check_digests(requests: Sequence[TaskRequest]) -> None:
+    """Before artifacts are looked up: answers about parts of digests would tell them digit by digit."""
+    short = [digits for digits in references_in(requests) if len(digits) < _WHOLE_DIGEST]
+    if short:
+        detail = f"{short[0][:80]} is a part of an artifact's digest; a running task names the whole digest"
+        raise invalid([Fault("", "unknown-artifact", detail)])

@@ -1,0 +1,103 @@
+"""Connections that outlive one request, such as a followed log: they end soon after the credential they began with.
+
+A request is authenticated when it begins. Once a second, one query asks about the tokens of all open connections of
+this server node, and one about the attempts whose keys opened some, however many there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import structlog
+
+from rota.model.errors import Problem
+from rota.model.tenant import Caller
+from rota.store.database import Database
+from rota.store.tenants import ended_attempts, ended_tokens
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 1.0
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+class OpenConnections:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._by_token: dict[int, list[asyncio.Event]] = {}
+        self._by_attempt: dict[tuple[int, int], list[asyncio.Event]] = {}  # task and number
+
+    @contextmanager
+    def opened(self, caller: Caller) -> Iterator[asyncio.Event]:
+        """While the connection is open. The event: its token, or the key of its task, does not hold any more."""
+        over = asyncio.Event()
+        if caller.task is None:
+            with _listed(self._by_token, caller.token_id, over):
+                yield over
+        else:
+            with _listed(self._by_attempt, (caller.task.id, caller.task.attempt), over):
+                yield over
+
+    async def while_valid(self, caller: Caller, stream: AsyncIterator[T]) -> AsyncIterator[T]:
+        """The stream, until the caller's token or key does not hold any more."""
+        with self.opened(caller) as over:
+            ending = asyncio.create_task(over.wait(), name="credential-ends")
+            following: asyncio.Future[T] | None = None
+            try:
+                while not over.is_set():
+                    following = asyncio.ensure_future(anext(stream))
+                    await asyncio.wait((following, ending), return_when=asyncio.FIRST_COMPLETED)
+                    if not following.done() or over.is_set():
+                        return
+                    try:
+                        item = following.result()
+                    except StopAsyncIteration:
+                        return
+                    yield item
+            finally:
+                tasks = [one for one in (ending, following) if one is not None]
+                for one in tasks:
+                    one.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                if isinstance(stream, AsyncGenerator):
+                    await stream.aclose()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self._by_token and not self._by_attempt:
+                continue
+            try:
+                over = await self._ended()
+            except Problem as error:
+                log.debug("open_connections.database_away", error=error.detail)
+                continue
+            for event in over:
+                event.set()
+
+    async def _ended(self) -> list[asyncio.Event]:
+        found: list[asyncio.Event] = []
+        async with self._database.engine() as connection:
+            if self._by_token:
+                for token in await ended_tokens(connection, list(self._by_token)):
+                    found += self._by_token.get(token, [])
+            if self._by_attempt:
+                for attempt in await ended_attempts(connection, list(self._by_attempt)):
+                    found += self._by_attempt.get(attempt, [])
+        return found
+
+
+@contextmanager
+def _listed(events: dict[K, list[asyncio.Event]], credential: K, over: asyncio.Event) -> Iterator[None]:
+    events.setdefault(credential, []).append(over)
+    try:
+        yield
+    finally:
+        events[credential].remove(over)
+        if not events[credential]:
+            del events[credential]

@@ -1,0 +1,1 @@
+"""Operations over HTTP: `routes` has the requests, `selecting` reads their filters."""

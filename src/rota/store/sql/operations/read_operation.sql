@@ -1,0 +1,1 @@
+select {columns} from operations where operations.id = $1 and operations.tenant = $2

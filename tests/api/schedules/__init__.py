@@ -1,0 +1,1 @@
+"""Schedules over HTTP: as single requests, and applied as a whole."""
