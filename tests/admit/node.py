@@ -13,8 +13,9 @@ import msgspec
 from rota.admit.admission import Admission
 from rota.admit.facts_cache import FactsCache
 from rota.admit.submission import Admitted
+from rota.model.accounts.permissions import Role
 from rota.model.request.task_request import TaskRequest
-from rota.model.tenant import Caller, Plan, Role
+from rota.model.tenant import MEMBER_SCOPES, Caller, Plan
 from rota.store.database import Database
 from rota.store.tenants import read_plans
 
@@ -49,6 +50,7 @@ class Node:
             tenant=name,
             user="ann",
             role=Role.MEMBER,
+            scopes=MEMBER_SCOPES,
             plan=Plan(**{**fields, **limits}),
             trusted=True,
         )

@@ -10,8 +10,8 @@ import pytest
 from rota.admit import authenticate
 from rota.admit.authenticate import Authenticator, NewToken, hash_secret, make_token
 from rota.attempt_key import AttemptKeys
+from rota.model.accounts.permissions import Role
 from rota.model.errors import Problem
-from rota.model.tenant import Role
 from rota.store import tenants
 from tests.admit.node import Node
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 import asyncpg
 import httpx
 
-from rota.model.tenant import Role
+from rota.model.accounts.permissions import Role
 from tests.harness.cluster import Cluster
 
 PREFIX = "https://rota.dev/problems/"

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rota.model.tenant import Role
+from rota.model.accounts.permissions import Role
 from tests.api.served import PREFIX, Served
 
 

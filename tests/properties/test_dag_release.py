@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from rota.admit.graph_runs import Again, GraphRuns
 from rota.admit.ids import IdBlocks
+from rota.model.accounts.permissions import Role
 from rota.model.attempt import Outcome
 from rota.model.errors import Problem
 from rota.model.task import State, Upstream
-from rota.model.tenant import Caller, Role
+from rota.model.tenant import MEMBER_SCOPES, Caller
 from rota.settle.settlement import Settled, release, settle
 from rota.store import queue
 from rota.store.cancel_and_rerun import cancel_tasks
@@ -177,7 +178,14 @@ def test_two_retries_of_a_graph_at_once_make_one_linked_run_of_each(
             runs = GraphRuns(rows.database, ids, server=lambda: 0, announce=lambda pool, task: None)
             plan = next(plan for plan in await read_plans(rows.connection) if plan.name == "unlimited")
             caller = Caller(
-                token_id=1, tenant_id=rows.tenant, tenant="t", user="u", role=Role.MEMBER, plan=plan, trusted=True
+                token_id=1,
+                tenant_id=rows.tenant,
+                tenant="t",
+                user="u",
+                role=Role.MEMBER,
+                scopes=MEMBER_SCOPES,
+                plan=plan,
+                trusted=True,
             )
             answers = await asyncio.gather(
                 *(runs.again(caller, graph, retry=True) for _ in range(3)), return_exceptions=True

@@ -20,7 +20,7 @@ from rota.admit.judge.arrays import Expanded
 from rota.admit.judge.attachments import references_in
 from rota.admit.judge.facts import KnownArtifact
 from rota.admit.judge.graphs import graph_of_task, graph_row, limit_arrays
-from rota.admit.key_limits import check_bounds, check_digests
+from rota.admit.key_limits import check_bounds, check_digests, check_restricted
 from rota.admit.limits import check_limits
 from rota.admit.submission import Admitted, Submission
 from rota.model.errors import Fault, Problem, invalid, unavailable
@@ -169,6 +169,8 @@ class Admission:
                 raise invalid(unknown[:100])
             if caller.task is not None:
                 await check_bounds(self._database, caller, caller.task, drafts)
+            if caller.restrictions.of_tasks:
+                check_restricted(caller, drafts, {pool.id: pool.name for pool in facts.pools.values()})
             return facts.now, drafts
 
     async def _find_artifacts(self, caller: Caller, digits: list[str]) -> dict[str, tuple[KnownArtifact, ...]]:

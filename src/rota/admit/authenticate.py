@@ -1,4 +1,4 @@
-"""Tokens: made once, shown once, stored as a hash. The `Authenticator` turns a request's token into a `Caller`.
+"""Tokens: made once, shown once, stored as a hash. The `Authenticator` turns a token or a session into a `Caller`.
 
 The key of a running task (`model/attempt_key.py`) is stored nowhere: its signature is checked, then whether its attempt
 still runs.
@@ -15,17 +15,23 @@ import hmac
 import re
 import secrets
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from rota.attempt_key import PREFIX, AttemptKeys
-from rota.model.errors import Problem
+from rota.model.accounts.permissions import Binding, Rights, Role, rights, widest_role
+from rota.model.errors import Problem, not_found
 from rota.model.secret import names_in_spec
-from rota.model.tenant import Caller, Role, SubmittingTask
-from rota.store.database import Database
+from rota.model.tenant import MEMBER_SCOPES, Caller, CallerKind, SubmittingTask
+from rota.store.accounts import FoundTenant, find_session, find_tenant
+from rota.store.database import AnyConnection, Database
 from rota.store.tenants import find_attempt, find_token
 
 REMEMBER_SECONDS = 1.5
 MOST_REMEMBERED = 10_000
+SESSION_IDLE = timedelta(hours=12)
+PROOF_COUNTS = timedelta(minutes=15)  # for changes of accounts and tokens by a signed-in user
 
 _TOKEN = re.compile(r"^rota_([a-z0-9]{12})_([A-Za-z0-9_-]{43})$", re.ASCII)
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -65,25 +71,33 @@ class Authenticator:
         self._attempt_keys = attempt_keys
         self._remembered: dict[bytes, tuple[float, Caller]] = {}
 
-    async def caller(self, authorization: str | None) -> Caller:
+    async def caller(self, authorization: str | None, *, tenant: str | None = None) -> Caller:
+        """The bearer of a token or a key. `tenant`: the one that the request is to, if it is not the token's own."""
         scheme, _, text = (authorization or "").partition(" ")
         if scheme.lower() != "bearer":
             raise unauthorized()
-        remembered = self._remembered.get(digest := hashlib.sha256(text.encode(errors="replace")).digest())
+        return await self._remember(f"{text}\n{tenant or ''}", lambda: self._look_up(text, tenant))
+
+    async def session(self, secret: str, *, tenant: str | None = None) -> Caller:
+        """The user of a session. `tenant`: the one that the request is to, if the session looks at another."""
+        return await self._remember(f"session {secret}\n{tenant or ''}", lambda: self._look_up_session(secret, tenant))
+
+    async def _remember(self, what: str, look_up: Callable[[], Awaitable[Caller]]) -> Caller:
+        remembered = self._remembered.get(digest := hashlib.sha256(what.encode(errors="replace")).digest())
         if remembered is not None and time.monotonic() < remembered[0]:
             return remembered[1]
         known = self._remembered  # a new one if a change is made during the look-up
-        caller = await self._look_up(text)
+        caller = await look_up()
         if len(known) >= MOST_REMEMBERED:
             known.clear()
         known[digest] = (time.monotonic() + REMEMBER_SECONDS, caller)
         return caller
 
     def forget(self) -> None:
-        """Tokens, tenants or plans were changed through this node: the next requests see them as they are."""
+        """Accounts, tokens, tenants or plans were changed through this node: the next requests see them as they are."""
         self._remembered = {}
 
-    async def _look_up(self, text: str) -> Caller:
+    async def _look_up(self, text: str, tenant: str | None) -> Caller:
         if text.startswith(PREFIX):
             return await self._look_up_attempt(text)
         match = _TOKEN.match(text.strip())
@@ -91,17 +105,50 @@ class Authenticator:
             raise unauthorized()
         async with self._database.engine() as connection:
             found = await find_token(connection, match[1])
-        if found is None or not hmac.compare_digest(found[1], hash_secret(match[2])):
-            raise unauthorized()
-        token, _, plan, trusted = found
+            if found is None or not hmac.compare_digest(found.secret_hash, hash_secret(match[2])):
+                raise unauthorized()
+            token = found.row
+            own = FoundTenant(token.tenant_id, token.tenant, found.plan, found.trusted, found.support)
+            to = await _other_tenant(connection, own, tenant)
+        held = _rights(found.bindings, own, to).within(token.scopes)
         return Caller(
-            token_id=token.id,
-            tenant_id=token.tenant_id,
-            tenant=token.tenant,
+            tenant_id=to.id,
+            tenant=to.name,
             user=token.user,
-            role=token.role,
-            plan=plan,
-            trusted=trusted,
+            plan=to.plan,
+            trusted=to.trusted,
+            scopes=held.scopes,
+            role=widest_role(found.bindings, to.id),
+            kind=CallerKind.USER if found.is_users else CallerKind.SERVICE,
+            principal_id=token.owner,
+            token_id=token.id,
+            token_name=token.name or "",
+            foreign=to.id != token.tenant_id,
+            pools=held.pools,
+            restrictions=token.restrictions,
+        )
+
+    async def _look_up_session(self, secret: str, tenant: str | None) -> Caller:
+        async with self._database.engine() as connection:
+            found = await find_session(connection, hash_secret(secret), idle=SESSION_IDLE, proof=PROOF_COUNTS)
+            if found is None:
+                raise unauthorized()
+            to = await _other_tenant(connection, found.tenant, tenant)
+        held = _rights(found.bindings, found.tenant, to)
+        return Caller(
+            tenant_id=to.id,
+            tenant=to.name,
+            user=found.user,
+            plan=to.plan,
+            trusted=to.trusted,
+            scopes=held.scopes,
+            role=widest_role(found.bindings, to.id),
+            kind=CallerKind.USER,
+            principal_id=found.principal,
+            session_id=found.id,
+            proved=found.proved,
+            foreign=all(binding.tenant != to.id for binding in found.bindings),
+            pools=held.pools,
         )
 
     async def _look_up_attempt(self, text: str) -> Caller:
@@ -114,13 +161,14 @@ class Authenticator:
         if found is None:
             raise key_is_over(task, attempt)
         return Caller(
-            token_id=0,
             tenant_id=found.tenant_id,
             tenant=found.tenant,
             user=found.user,
-            role=Role.MEMBER,
             plan=found.plan,
             trusted=found.trusted and not found.is_isolated,  # what it submits is isolated too
+            scopes=MEMBER_SCOPES,
+            role=Role.MEMBER,
+            kind=CallerKind.TASK,
             task=SubmittingTask(
                 id=task,
                 attempt=attempt,
@@ -128,3 +176,21 @@ class Authenticator:
                 secrets=frozenset(names_in_spec(found.spec_head)),
             ),
         )
+
+
+async def _other_tenant(connection: AnyConnection, own: FoundTenant, name: str | None) -> FoundTenant:
+    """The tenant that a request names. One that the caller may not see and one that is not there look alike."""
+    if name is None or name == own.name:
+        return own
+    found = await find_tenant(connection, name)
+    if found is None:
+        raise not_found("tenant")
+    return found
+
+
+def _rights(bindings: Sequence[Binding], own: FoundTenant, to: FoundTenant) -> Rights:
+    """Who has no rights at another tenant hears that it is not there; who has none at their own, what they lack."""
+    held = rights(bindings, to.id, support=to.support or to.id == own.id)
+    if not held.scopes and to.id != own.id:
+        raise not_found("tenant")
+    return held

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rota.admit.authenticate import hash_secret, make_token
-from rota.model.tenant import Role
+from rota.model.accounts.permissions import Role
 from rota.store import tenants
 from rota.store.database import Connection, connect
 
@@ -51,7 +51,7 @@ async def _ensure(connection: Connection, path: Path, tenant: int, role: Role) -
     kept = _read(path)
     parts = kept.split("_", 2) if kept is not None else []
     found = await tenants.find_token(connection, parts[1]) if len(parts) == 3 else None
-    if kept is not None and found is not None and found[1] == hash_secret(parts[2]):
+    if kept is not None and found is not None and found.secret_hash == hash_secret(parts[2]):
         return kept
     token = make_token()
     await tenants.add_token(

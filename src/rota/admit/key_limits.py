@@ -6,10 +6,10 @@ does not know. That they are isolated if it is, is the caller's trust (`authenti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rota.admit.judge.attachments import references_in
-from rota.model.errors import Fault, invalid
+from rota.model.errors import Fault, Problem, invalid
 from rota.model.request.task_request import TaskRequest
 from rota.model.tenant import Caller, SubmittingTask
 from rota.store.database import Database
@@ -47,3 +47,21 @@ def check_digests(requests: Sequence[TaskRequest]) -> None:
     if short:
         detail = f"{short[0][:80]} is a part of an artifact's digest; a running task names the whole digest"
         raise invalid([Fault("", "unknown-artifact", detail)])
+
+
+def check_restricted(caller: Caller, drafts: Sequence[Draft], pools: Mapping[int, str]) -> None:
+    """A token that is for some names or pools only submits no other tasks."""
+    limits = caller.restrictions
+    faults = []
+    for draft in drafts:
+        name, pool = draft.template.name, pools.get(draft.template.pool, "")
+        if not limits.allows_name(name):
+            detail = f"this token is for names like {', '.join(limits.names)}, not {name!r:.60}"
+            faults.append(Fault(f"{draft.pointer}/name", "restricted-token", detail))
+        if not limits.allows_pool(pool):
+            detail = f"this token is for the pools {', '.join(limits.pools)}, not {pool!r:.60}"
+            faults.append(Fault(f"{draft.pointer}/pool", "restricted-token", detail))
+    if faults:
+        raise Problem(
+            "restricted-token", status=403, title="Forbidden", detail=faults[0].detail, faults=tuple(faults[:100])
+        )

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rota.api import openapi, problems
+from rota.api import openapi, permissions, problems
 from rota.api.routes import (
     admin,
     artifacts,
@@ -100,6 +100,7 @@ def build_app(services: Services, version: str) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     routes = [route for router in ROUTERS for route in router.routes]
+    permissions.check_complete(routes)
     problems.install(app, routes)
     app.add_middleware(_Measured, metrics=app.state.metrics)
     app.add_middleware(_WithoutNul)

@@ -9,7 +9,7 @@ from fastapi import Request
 
 from rota.api.requests import existing
 from rota.api.services import Services, authorise
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store import tenants
 from rota.store.database import AnyConnection
 
@@ -28,14 +28,13 @@ async def audit_own(services: Services, caller: Caller, action: str, name: str |
 
 async def pause_named(
     request: Request,
-    scope: Scope,
     what: str,
     name: str,
     store: Callable[[AnyConnection, str, bool], Awaitable[Paused | None]],
     paused: bool,
 ) -> tuple[Services, Paused]:
     """Pauses or resumes a pool or a tenant; `store` returns its new state, None if it does not exist."""
-    services, caller = await authorise(request, scope)
+    services, caller = await authorise(request)
     async with services.database.engine() as connection:
         found = existing(await store(connection, name, paused), what)
         await audit(connection, caller, f"{what}.{'pause' if paused else 'resume'}", name)

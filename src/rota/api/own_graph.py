@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from rota.api.requests import beyond_key, existing, task_id
+from rota.api.requests import beyond_key, beyond_restrictions, existing, task_id
 from rota.api.services import Services
 from rota.model.answers.task_changes import CancelManyAnswer
 from rota.model.tenant import Caller
-from rota.store import graphs
+from rota.store import graphs, reading
 
 Cancel = Callable[[Services, Caller, list[int]], Awaitable[CancelManyAnswer]]
 
 
 async def check_tasks(services: Services, caller: Caller, ids: Sequence[int]) -> None:
-    """Raises a Problem if the caller is a running task and one of the ids is not in its graph.
+    """Raises a Problem if the caller is a running task, or has a token for some tasks only, and an id is not of these.
 
     An id may also be that of the graph, or of a graph or array within it.
     """
+    if caller.restrictions.of_tasks:
+        await _check_restricted(services, caller, ids)
     task = caller.task
     if task is None:
         return
@@ -30,6 +32,17 @@ async def check_tasks(services: Services, caller: Caller, ids: Sequence[int]) ->
         for number in ids:
             if number not in known and not await graphs.is_within(connection, number, caller.tenant_id, task.graph):
                 raise beyond_key(f"{number} is not in graph {task.graph}")
+
+
+async def _check_restricted(services: Services, caller: Caller, ids: Sequence[int]) -> None:
+    limits = caller.restrictions
+    async with services.database.tenant(caller.tenant_id) as connection:
+        found = await reading.read_restricted(connection, ids, caller.tenant_id)
+    for number in ids:
+        name, pool, user = found.get(number, ("", "", ""))
+        own = user == caller.user or not limits.own
+        if number not in found or not (limits.allows_name(name) and limits.allows_pool(pool) and own):
+            raise beyond_restrictions(caller, f"not for task {number}")
 
 
 async def graph_number(services: Services, caller: Caller, text: str) -> int:

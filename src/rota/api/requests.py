@@ -19,8 +19,9 @@ from starlette.requests import ClientDisconnect
 
 from rota.admit.body import decode
 from rota.api.described import MOST_LISTED
+from rota.model.accounts.permissions import MEANING, Scope
 from rota.model.errors import Fault, Problem, invalid, not_found, unavailable
-from rota.model.tenant import Caller, Scope, SubmittingTask
+from rota.model.tenant import Caller, SubmittingTask
 from rota.model.units import milliseconds_of
 
 BODY_SECONDS = 30.0
@@ -37,12 +38,42 @@ Found = TypeVar("Found")
 def check_scope(caller: Caller, scope: Scope) -> Caller:
     if not caller.may(scope):
         raise Problem(
-            "forbidden",
+            "missing-scope",
             status=403,
             title="Forbidden",
-            detail=(f"this token may not do that: it lacks the scope {scope.value}; use one of another role"),
+            detail=f"this needs the scope {scope.value} ({MEANING[scope]}), which {_whose(caller)} does not have",
+            extra={"needed": scope.value},
         )
     return caller
+
+
+def _whose(caller: Caller) -> str:
+    return f"your role {caller.role.value}" if caller.session_id else f"this token ({caller.role.value})"
+
+
+def check_restrictions(request: Request, caller: Caller, *, by_restricted: bool) -> None:
+    """A token that is for some tasks only opens the routes that keep it to these, from the networks it is for."""
+    limits = caller.restrictions
+    if not limits.allows_address(request.client.host if request.client else None):
+        networks = ", ".join(map(str, limits.networks))
+        raise Problem(
+            "wrong-address",
+            status=403,
+            title="Forbidden",
+            detail=f"this token may be used from {networks} only, not from {request.client and request.client.host}",
+        )
+    if limits.of_tasks and not by_restricted:
+        raise beyond_restrictions(caller, f"not for {request.method} {request.url.path}"[:200])
+
+
+def beyond_restrictions(caller: Caller, refused: str) -> Problem:
+    """A request for something that a restricted token is not for. `refused`: what it asked for, as `not …`."""
+    return Problem(
+        "restricted-token",
+        status=403,
+        title="Forbidden",
+        detail=f"this token is for {caller.restrictions.text()} only, {refused}",
+    )
 
 
 def beyond_key(refused: str) -> Problem:

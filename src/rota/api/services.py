@@ -15,11 +15,13 @@ from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.open_connections import OpenConnections
 from rota.api.described import read_query
-from rota.api.requests import Cursors, beyond_key, check_scope
+from rota.api.permissions import RULES
+from rota.api.requests import Cursors, beyond_key, check_restrictions, check_scope
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
+from rota.model.accounts.restrictions import UNRESTRICTED
 from rota.model.task import State
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.observe.events import Events
 from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
@@ -142,21 +144,22 @@ def services(request: Request) -> Services:
     return found
 
 
-async def read_all(request: Request, scope: Scope, read: Callable[[AnyConnection], Awaitable[list[T]]]) -> list[T]:
-    """A list that is the same for every caller with the scope."""
-    found, _ = await authorise(request, scope)
+async def read_all(request: Request, read: Callable[[AnyConnection], Awaitable[list[T]]]) -> list[T]:
+    """A list that is the same for every caller who may see it."""
+    found, _ = await authorise(request)
     read_query(request)
     async with found.database.engine() as connection:
         return await read(connection)
 
 
-async def authorise(request: Request, scope: Scope, *, by_tasks: bool = False) -> tuple[Services, Caller]:
-    """The services, and the caller, which has the scope. `by_tasks`: the key of a running task will do.
-
-    A route that takes such keys answers only about the graph of the caller's task (`api/own_graph.py`).
-    """
+async def authorise(request: Request) -> tuple[Services, Caller]:
+    """The services, and the caller, which has what `permissions.py` asks for this route."""
     found = services(request)
-    caller = await found.authenticator.caller(request.headers.get("authorization"))
-    if caller.task is not None and not by_tasks:
+    rule = RULES[request.scope["endpoint"].__name__]
+    headers = request.headers
+    caller = await found.authenticator.caller(headers.get("authorization"), tenant=headers.get("rota-tenant"))
+    if caller.task is not None and not rule.by_tasks:
         raise beyond_key(f"not {request.method} {request.url.path}"[:200])
-    return found, check_scope(caller, scope)
+    if caller.restrictions is not UNRESTRICTED:
+        check_restrictions(request, caller, by_restricted=rule.by_restricted)
+    return found, caller if rule.scope is None else check_scope(caller, rule.scope)

@@ -1,4 +1,4 @@
-"""Tenants, plans, roles and scopes."""
+"""Tenants, their plans, and callers: who sends a request, and what they may do."""
 
 from __future__ import annotations
 
@@ -6,33 +6,9 @@ import enum
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rota.model.accounts.permissions import SCOPES, Reach, Role, Scope
+from rota.model.accounts.restrictions import UNRESTRICTED, Restrictions
 from rota.model.resources import CpuLimit
-
-
-class Role(enum.StrEnum):
-    ADMIN = "admin"  # everything, for all tenants
-    OPERATOR = "operator"  # nodes and pools; reads all tenants
-    MEMBER = "member"  # its own tenant's tasks
-    VIEWER = "viewer"  # its own tenant's reads
-    WORKER = "worker"  # an agent: only the worker connections
-
-
-class Scope(enum.StrEnum):
-    READ = "tasks:read"
-    WRITE = "tasks:write"
-    NODES = "nodes:read"
-    OPERATE = "nodes:write"
-    ADMIN = "admin"
-    WORK = "work"
-
-
-SCOPES: dict[Role, frozenset[Scope]] = {
-    Role.ADMIN: frozenset({Scope.READ, Scope.WRITE, Scope.NODES, Scope.OPERATE, Scope.ADMIN}),
-    Role.OPERATOR: frozenset({Scope.READ, Scope.NODES, Scope.OPERATE}),
-    Role.MEMBER: frozenset({Scope.READ, Scope.WRITE, Scope.NODES}),
-    Role.VIEWER: frozenset({Scope.READ, Scope.NODES}),
-    Role.WORKER: frozenset({Scope.WORK}),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +54,56 @@ class SubmittingTask:
     )
 
 
+class CallerKind(enum.StrEnum):
+    USER = "user"
+    SERVICE = "service"  # a service account, or a token that was made before there were accounts
+    NODE = "node"
+    TASK = "task"  # the key of a running task
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The owner of an authenticated token, or of the key of a running task."""
+    """Who sends a request, to which tenant, and what they may do there."""
 
-    token_id: int
     tenant_id: int
     tenant: str
     user: str
-    role: Role
     plan: Plan
+    scopes: frozenset[Scope]
+    role: Role  # the one that gives most, for people to read
+    kind: CallerKind = CallerKind.SERVICE
+    principal_id: int | None = None
+    token_id: int = 0  # 0: no token
+    token_name: str = ""
+    session_id: int = 0  # 0: no session
+    proved: bool = False  # of a session: the user proved who they are a short time ago
+    foreign: bool = False  # looks into a tenant where no binding is its own
+    pools: frozenset[str] | None = None  # whose nodes it may change; None: of all pools
+    restrictions: Restrictions = UNRESTRICTED
+    node_id: int | None = None  # the identity of the node whose agent it is
     trusted: bool = False  # an operator lets this tenant's code run without a sandbox
-    task: SubmittingTask | None = None  # whose key it is; None: a token
+    task: SubmittingTask | None = None  # whose key it is
 
     def may(self, scope: Scope) -> bool:
-        return scope in SCOPES[self.role]
+        return scope in self.scopes
+
+    def may_change(self, pool: str) -> bool:
+        """Whether its scopes hold for the nodes of this pool."""
+        return self.pools is None or pool in self.pools
+
+    @property
+    def credential(self) -> str:
+        """What it proved itself with, as people read it: `token ci-7`, `session 12`, `task 9`."""
+        if self.task is not None:
+            return f"task {self.task.id}"
+        if self.session_id:
+            return f"session {self.session_id}"
+        return f"token {self.token_name or self.token_id}"
+
+
+def scopes_of(role: Role) -> frozenset[Scope]:
+    """Of a role where it is usual: at a tenant, and for operators everywhere."""
+    return SCOPES[role, Reach.TENANT if role in (Role.MEMBER, Role.VIEWER) else Reach.EVERYWHERE]
+
+
+MEMBER_SCOPES = scopes_of(Role.MEMBER)

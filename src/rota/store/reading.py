@@ -29,6 +29,14 @@ async def read_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: in
     return list(await connection.fetch(sql("reading/read_tasks"), tasks, tenant, MOST_SHOWN + 1))
 
 
+async def read_restricted(
+    connection: AnyConnection, tasks: Sequence[int], tenant: int
+) -> dict[int, tuple[str, str, str]]:
+    """Name, pool and user of each task."""
+    rows = await connection.fetch(sql("reading/read_restricted"), tasks, tenant)
+    return {row["id"]: (row["name"], row["pool"], row["user_name"]) for row in rows}
+
+
 async def read_outcomes(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[asyncpg.Record]:
     return list(await connection.fetch(sql("reading/read_outcomes"), tasks, tenant))
 

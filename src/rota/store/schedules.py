@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 
 import asyncpg
 
+from rota.model.accounts.permissions import Role
 from rota.model.schedule.schedule import Missed, Overlap, Rule, RuleKind, Schedule, Trigger
-from rota.model.tenant import Caller, Role
+from rota.model.tenant import MEMBER_SCOPES, Caller
 from rota.store.database import AnyConnection
 from rota.store.statements import columns, sql
 from rota.store.tenants import plan_of
@@ -226,10 +227,10 @@ async def read_owners(connection: AnyConnection, tenants: Iterable[int]) -> dict
     rows = await connection.fetch(sql("schedules/read_owners"), sorted(set(tenants)))
     return {
         row["tenant_id"]: Caller(
-            token_id=0,
             tenant_id=row["tenant_id"],
             tenant=row["tenant_name"],
             user="",
+            scopes=MEMBER_SCOPES,
             role=Role.MEMBER,
             plan=plan_of(row),
             trusted=row["trusted"],

@@ -9,8 +9,10 @@ from typing import Literal
 
 import asyncpg
 
+from rota.model.accounts.permissions import Binding, Role, bindings_of_role
+from rota.model.accounts.restrictions import UNRESTRICTED, Restrictions
 from rota.model.resources import CpuLimit
-from rota.model.tenant import Plan, Role
+from rota.model.tenant import Plan
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
@@ -98,13 +100,25 @@ class TokenRow:
     tenant: str
     user: str
     role: Role
-    pools: tuple[str, ...]
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    owner: int | None  # None: made before there were principals
+    name: str | None
+    scopes: tuple[str, ...] | None  # None: all that its role has
+    created_by: str
+    used_at: datetime | None
+    used_from: str | None
+    restrictions: Restrictions
 
 
 def _token(row: asyncpg.Record) -> TokenRow:
+    restrictions = Restrictions(
+        pools=tuple(row["pools"] or ()),
+        names=tuple(row["names"] or ()),
+        own=row["own"],
+        networks=tuple(row["addresses"] or ()),
+    )
     return TokenRow(
         id=row["id"],
         public_id=row["public_id"],
@@ -112,10 +126,16 @@ def _token(row: asyncpg.Record) -> TokenRow:
         tenant=row["tenant_name"],
         user=row["user_name"],
         role=Role(row["role"]),
-        pools=tuple(row["pools"] or ()),
         created_at=row["created_at"],
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
+        owner=row["owner"],
+        name=row["name"],
+        scopes=None if row["scopes"] is None else tuple(row["scopes"]),
+        created_by=row["created_by"],
+        used_at=row["used_at"],
+        used_from=row["used_from"],
+        restrictions=UNRESTRICTED if restrictions == UNRESTRICTED else restrictions,
     )
 
 
@@ -164,10 +184,39 @@ async def ended_attempts(connection: AnyConnection, attempts: Sequence[tuple[int
     return [(row["task"], row["attempt"]) for row in rows]
 
 
-async def find_token(connection: AnyConnection, public_id: str) -> tuple[TokenRow, bytes, Plan, bool] | None:
-    """A token that is neither revoked nor expired, its hash, the tenant's plan, and whether the tenant is trusted."""
+@dataclass(frozen=True, slots=True)
+class FoundToken:
+    """A token that is neither revoked nor expired, whose owner is not disabled."""
+
+    row: TokenRow
+    secret_hash: bytes
+    plan: Plan
+    trusted: bool
+    support: bool
+    is_users: bool  # its owner is a user
+    bindings: tuple[Binding, ...]
+
+
+async def find_token(connection: AnyConnection, public_id: str) -> FoundToken | None:
     row = await connection.fetchrow(sql("tenants/find_token"), public_id)
-    return None if row is None else (_token(row), row["secret_hash"], plan_of(row), row["trusted"])
+    if row is None:
+        return None
+    token = _token(row)
+    return FoundToken(
+        row=token,
+        secret_hash=row["secret_hash"],
+        plan=plan_of(row),
+        trusted=row["trusted"],
+        support=row["support"],
+        is_users=row["owner_kind"] == "user",
+        bindings=bindings_of(row) if token.owner is not None else bindings_of_role(token.role, token.tenant_id),
+    )
+
+
+def bindings_of(row: asyncpg.Record) -> tuple[Binding, ...]:
+    """From the columns of `accounts/binding_arrays`."""
+    parts = zip(row["binding_roles"], row["binding_tenants"], row["binding_pools"], strict=True)
+    return tuple(Binding(role=Role(role), tenant=tenant, pool=pool) for role, tenant, pool in parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from rota.api.described import described
 from rota.api.leaders import RecallOrder, take_back
 from rota.api.requests import digits, existing, given, read_json
 from rota.api.services import authorise, read_all, tell_of_rules
+from rota.model.accounts.permissions import Role
 from rota.model.answers.cluster import (
     NewToken,
     PausedTenant,
@@ -32,7 +33,7 @@ from rota.model.answers.cluster import (
 from rota.model.errors import FaultList, conflict, invalid, not_found
 from rota.model.request.rules import amount_of
 from rota.model.resources import CPU_LIMITS, CpuLimit
-from rota.model.tenant import Plan, Role, Scope
+from rota.model.tenant import Plan
 from rota.model.units import bytes_of, cpu_milli_of, milliseconds_of
 from rota.store import catalogue, tenants
 from rota.store.database import AnyConnection
@@ -104,7 +105,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
 @described(TenantDocument, body=TenantRequest)
 async def add_tenant(request: Request) -> Response:
     """Makes a tenant."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     body = await read_json(request, TenantRequest)
     faults = FaultList()
     if not _NAME.match(body.name):
@@ -122,7 +123,7 @@ async def add_tenant(request: Request) -> Response:
 @described(TenantDocument, body=TenantChange)
 async def change_tenant(request: Request, name: str) -> Response:
     """Changes the plan of a tenant, or whether its code may run without a sandbox. Submitted tasks do not change."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     change = await read_json(request, TenantChange)
     async with services.database.engine() as connection:
         rows = await tenants.read_tenants(connection)
@@ -143,7 +144,7 @@ async def pause_tenant(request: Request, name: str) -> Response:
     What nodes have received and not begun is taken back before the answer. `may_still_start` counts the tasks of nodes
     that did not confirm it within a second.
     """
-    services, tenant = await pause_named(request, Scope.ADMIN, "tenant", name, tenants.pause_tenant, True)
+    services, tenant = await pause_named(request, "tenant", name, tenants.pause_tenant, True)
     await tell_of_rules(services)
     pools = [pool.id for pool in services.membership.pools.values()]
     left = await take_back(services, pools, RecallOrder(tenant=tenant.id))
@@ -154,7 +155,7 @@ async def pause_tenant(request: Request, name: str) -> Response:
 @described(TenantDocument)
 async def resume_tenant(request: Request, name: str) -> Response:
     """Starts tasks of the tenant again."""
-    services, tenant = await pause_named(request, Scope.ADMIN, "tenant", name, tenants.pause_tenant, False)
+    services, tenant = await pause_named(request, "tenant", name, tenants.pause_tenant, False)
     await tell_of_rules(services)
     return answer(filled(TenantDocument, tenant))
 
@@ -171,7 +172,7 @@ async def _check_plan(connection: AnyConnection, name: str, faults: FaultList) -
 @described(TenantList)
 async def list_tenants(request: Request) -> Response:
     """All tenants."""
-    rows = await read_all(request, Scope.ADMIN, tenants.read_tenants)
+    rows = await read_all(request, tenants.read_tenants)
     return answer(TenantList(tenants=[filled(TenantDocument, tenant) for tenant in rows]))
 
 
@@ -179,7 +180,7 @@ async def list_tenants(request: Request) -> Response:
 @described(NewToken, body=TokenRequest)
 async def add_token(request: Request) -> Response:
     """Makes a token. Its text is in this answer only."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     body = await read_json(request, TokenRequest)
     faults = FaultList()
     if body.role not in set(Role):
@@ -246,7 +247,7 @@ def _expiry(value: float | str | None, faults: FaultList) -> timedelta | datetim
 @described(TokenList)
 async def list_tokens(request: Request) -> Response:
     """All tokens, without their text."""
-    rows = await read_all(request, Scope.ADMIN, tenants.read_tokens)
+    rows = await read_all(request, tenants.read_tokens)
     return answer(TokenList(tokens=[filled(TokenDocument, row) for row in rows]))
 
 
@@ -254,7 +255,7 @@ async def list_tokens(request: Request) -> Response:
 @described(None)
 async def revoke_token(request: Request, number: str) -> Response:
     """Revokes a token, by its id."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     wanted = existing(digits(number, 10), "token")
     async with services.database.engine() as connection:
         if wanted >= 2**31 or not await tenants.revoke_token(connection, wanted):
@@ -268,7 +269,7 @@ async def revoke_token(request: Request, number: str) -> Response:
 @described(PlanList)
 async def list_plans(request: Request) -> Response:
     """All plans."""
-    plans = await read_all(request, Scope.READ, tenants.read_plans)
+    plans = await read_all(request, tenants.read_plans)
     return answer(PlanList(plans=[plan_of(plan) for plan in plans]))
 
 
@@ -276,14 +277,14 @@ async def list_plans(request: Request) -> Response:
 @described(PlanDocument)
 async def get_plan(request: Request, name: str) -> Response:
     """One plan, by name."""
-    return answer(plan_of(_named(await read_all(request, Scope.READ, tenants.read_plans), name)))
+    return answer(plan_of(_named(await read_all(request, tenants.read_plans), name)))
 
 
 @router.patch("/plans/{name}")
 @described(PlanDocument, body=PlanChange)
 async def change_plan(request: Request, name: str) -> Response:
     """Changes a plan, for all its tenants, on all server nodes within two seconds."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     change = await read_json(request, PlanChange)
     async with services.database.engine() as connection:
         tiers = {tier.name for tier in await catalogue.read_tiers(connection)}

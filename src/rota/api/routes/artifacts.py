@@ -12,7 +12,6 @@ from rota.api.services import authorise
 from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
 from rota.model.artifact import identity, name_fault
 from rota.model.errors import Fault, invalid
-from rota.model.tenant import Scope
 from rota.store import artifacts
 from rota.store.artifacts import ArtifactRow
 from rota.store.reading import NEWEST
@@ -29,7 +28,7 @@ router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
 )
 async def upload_artifact(request: Request) -> Response:
     """Stores the body. The same bytes again are the same artifact: 200 instead of 201."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     query = read_query(request)
     name = query.get("name", "")
     fault = name_fault(name) if name else None
@@ -45,7 +44,7 @@ async def upload_artifact(request: Request) -> Response:
 @described(ArtifactPage, query=(LIMIT, CURSOR))
 async def list_artifacts(request: Request) -> Response:
     """The artifacts of the tenant, newest first."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     query = read_query(request)
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
@@ -59,7 +58,7 @@ async def list_artifacts(request: Request) -> Response:
 @described(ArtifactDocument)
 async def get_artifact(request: Request, artifact: str) -> Response:
     """One artifact, by its digest or a unique beginning of it."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     read_query(request)
     return answer(_artifact(await services.artifacts.find(caller.tenant_id, artifact)))
 
@@ -68,7 +67,7 @@ async def get_artifact(request: Request, artifact: str) -> Response:
 @described(BYTES, also=PARTIAL)
 async def download_artifact(request: Request, artifact: str) -> Response:
     """The bytes, or a `Range` of them. A whole download is checked against its digest before its end is sent."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     read_query(request)
     found = await services.artifacts.find(caller.tenant_id, artifact)
     return await artifact_response(request, services.artifacts, found)
@@ -78,7 +77,7 @@ async def download_artifact(request: Request, artifact: str) -> Response:
 @described(None)
 async def remove_artifact(request: Request, artifact: str) -> Response:
     """Removes an artifact, unless a live task uses it."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     read_query(request)
     await services.artifacts.remove(caller.tenant_id, artifact)
     return Response(status_code=204)

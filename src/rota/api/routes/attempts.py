@@ -22,7 +22,7 @@ from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.tasks import AttemptList, EndedTask, ResultPage, TaskDocument, TaskResult, WaitAnswer
 from rota.model.errors import Fault, invalid, not_found
 from rota.model.task import STATUS, State
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store import cancel_and_rerun, graphs, reading
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
@@ -58,7 +58,7 @@ async def list_attempts(request: Request, task: str) -> Response:
 
     Of an array or a graph, the attempts of `limit` of its tasks.
     """
-    services, caller = await authorise(request, Scope.READ, by_tasks=True)
+    services, caller = await authorise(request)
     query = read_query(request)
     number, limit, after = task_id(task), limit_of(query), services.cursors.read(query.get("cursor"), 0)
     await check_tasks(services, caller, [number])
@@ -82,7 +82,7 @@ async def list_attempts(request: Request, task: str) -> Response:
 )
 async def list_results(request: Request, task: str) -> Response:
     """The result of a task, or those of the tasks of an array or a graph; of a task that has not ended, its state."""
-    services, caller = await authorise(request, Scope.READ, by_tasks=True)
+    services, caller = await authorise(request)
     query = read_query(request)
     limit = whole_number(query, "limit", default=50, least=1, most=MOST_RESULTS)
     number, after = task_id(task), services.cursors.read(query.get("cursor"), 0)
@@ -123,7 +123,7 @@ def _waiting(task: int, state: State) -> TaskResult:
 @described(WaitAnswer, body=WaitRequest)
 async def wait_for_tasks(request: Request) -> Response:
     """Answers when all the tasks (or any of them) have ended, or when the time is up, with those that have ended."""
-    services, caller = await authorise(request, Scope.READ, by_tasks=True)
+    services, caller = await authorise(request)
     body = await read_json(request, WaitRequest, limit=SMALL_BODY)
     ids = checked_ids(body.ids)
     given = len(body.ids) + len(body.also)

@@ -26,7 +26,6 @@ from rota.model.errors import Fault, FaultList, conflict, invalid, not_found
 from rota.model.isolation import ISOLATIONS
 from rota.model.request.needs import MOST_GPUS
 from rota.model.request.rules import amount_of
-from rota.model.tenant import Scope
 from rota.model.units import bytes_of, count_of, cpu_milli_of, kbit_of, milliseconds_of
 from rota.store import catalogue
 
@@ -81,7 +80,7 @@ class LaneChange(msgspec.Struct, forbid_unknown_fields=True):
 @described(TierList)
 async def list_tiers(request: Request) -> Response:
     """All tiers."""
-    tiers = await read_all(request, Scope.READ, catalogue.read_tiers)
+    tiers = await read_all(request, catalogue.read_tiers)
     return answer(TierList(tiers=[tier_of(tier) for tier in tiers]))
 
 
@@ -89,7 +88,7 @@ async def list_tiers(request: Request) -> Response:
 @described(TierDocument, also={201: (TierDocument, "The tier is new.")}, body=TierChange)
 async def set_tier(request: Request, name: str) -> Response:
     """Makes a tier, or changes it for tasks submitted from now on."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     change = await read_json(request, TierChange)
     check_name(name)
     async with services.database.engine() as connection:
@@ -125,7 +124,7 @@ def _changed_tier(name: str, known: Tier | None, change: TierChange) -> Tier:
 @described(None)
 async def remove_tier(request: Request, name: str) -> Response:
     """Removes a tier, unless a plan allows it or it is the default tier."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     async with services.database.engine() as connection:
         if not any(tier.name == name for tier in await catalogue.read_tiers(connection)):
             raise not_found("tier")
@@ -150,7 +149,7 @@ def tier_of(tier: Tier) -> TierDocument:
 @described(CategoryList)
 async def list_categories(request: Request) -> Response:
     """All categories."""
-    categories = await read_all(request, Scope.READ, catalogue.read_categories)
+    categories = await read_all(request, catalogue.read_categories)
     return answer(CategoryList(categories=[category_of(one) for one in categories]))
 
 
@@ -158,7 +157,7 @@ async def list_categories(request: Request) -> Response:
 @described(CategoryDocument, also={201: (CategoryDocument, "The category is new.")}, body=CategoryChange)
 async def set_category(request: Request, name: str) -> Response:
     """Makes a category, or changes it for tasks submitted from now on."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     change = await read_json(request, CategoryChange)
     check_name(name)
     async with services.database.engine() as connection:
@@ -195,7 +194,7 @@ def _changed_category(category: Category, change: CategoryChange, lanes: set[str
 @described(None)
 async def remove_category(request: Request, name: str) -> Response:
     """Removes a category. Submitted tasks do not change."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     async with services.database.engine() as connection:
         if not await catalogue.remove_category(connection, name):
             raise not_found("category")
@@ -220,7 +219,7 @@ def category_of(category: Category) -> CategoryDocument:
 @described(LaneList)
 async def list_lanes(request: Request) -> Response:
     """All lanes, in the order in which they are served."""
-    lanes = await read_all(request, Scope.READ, catalogue.read_lanes)
+    lanes = await read_all(request, catalogue.read_lanes)
     return answer(LaneList(lanes=[filled(LaneDocument, lane) for lane in lanes]))
 
 
@@ -228,7 +227,7 @@ async def list_lanes(request: Request) -> Response:
 @described(LaneDocument, body=LaneRequest)
 async def add_lane(request: Request) -> Response:
     """Makes a lane."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     body = await read_json(request, LaneRequest)
     faults = FaultList()
     check_name(body.name, faults)
@@ -257,7 +256,7 @@ async def add_lane(request: Request) -> Response:
 @described(LaneDocument, body=LaneChange)
 async def change_lane(request: Request, name: str) -> Response:
     """Changes a lane, but never its number, which tasks carry."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     change = await read_json(request, LaneChange)
     async with services.database.engine() as connection:
         known = next((lane for lane in await catalogue.read_lanes(connection) if lane.name == name), None)

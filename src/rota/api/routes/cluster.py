@@ -25,7 +25,6 @@ from rota.model.answers.cluster import (
     Usage,
 )
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
-from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
 from rota.store import doctor, nodes, reading
 
@@ -46,7 +45,7 @@ class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
 @described(Me)
 async def get_me(request: Request) -> Response:
     """The caller, its plan, and how much of it is used. Counts stop at 100,000."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     read_query(request)
     allowance = allowance_of(caller.plan)
     async with services.database.engine() as connection:
@@ -77,7 +76,7 @@ async def list_nodes(request: Request) -> Response:
     heartbeats (15 s), `lost` after a minute of silence; or `left` after a regular end. `draining` is set by an operator
     and kept while the node is away. `free` and `running` come from the pool's leader; null while it is unreachable.
     """
-    services, _ = await authorise(request, Scope.NODES)
+    services, _ = await authorise(request)
     days = None if truth_of(read_query(request), "all") else reading.LISTED_DAYS
     async with services.database.engine() as connection:
         rows = await reading.read_nodes(
@@ -91,7 +90,7 @@ async def list_nodes(request: Request) -> Response:
 @described(NodeDocument)
 async def get_node(request: Request, node: str) -> Response:
     """One node, by its id or name."""
-    services, _ = await authorise(request, Scope.NODES)
+    services, _ = await authorise(request)
     read_query(request)
     row = await _node(services, node)
     loads = await all_loads(services)
@@ -120,7 +119,7 @@ async def undrain_node(request: Request, node: str) -> Response:
 @described(NodeDocument)
 async def reload_node(request: Request, node: str) -> Response:
     """After a deployment: warm processes of the node finish their calls, and new ones load the new code."""
-    services, caller = await authorise(request, Scope.OPERATE)
+    services, caller = await authorise(request)
     found = await _node(services, node)
     pool = services.membership.pools.get(found["pool"])
     answered = None if pool is None else await tell_to_reload(services, pool.id, found["id"])
@@ -140,7 +139,7 @@ async def reload_node(request: Request, node: str) -> Response:
 @described(None)
 async def remove_node(request: Request, node: str) -> Response:
     """Forgets a node that has left or is lost, and its drain. A worker that returns under the name is a new node."""
-    services, caller = await authorise(request, Scope.OPERATE)
+    services, caller = await authorise(request)
     found = await _node(services, node)
     async with services.database.engine() as connection:
         if not await nodes.remove_node(connection, found["id"]):
@@ -151,7 +150,7 @@ async def remove_node(request: Request, node: str) -> Response:
 
 
 async def _set_draining(request: Request, node: str, *, draining: bool) -> Response:
-    services, caller = await authorise(request, Scope.OPERATE)
+    services, caller = await authorise(request)
     found = await _node(services, node)
     body = await read_body(request, limit=SMALL_BODY) if draining else b""
     deadline_seconds = _deadline_seconds(decode(body, DrainRequest)) if body else None
@@ -204,7 +203,7 @@ async def list_servers(request: Request) -> Response:
     `state` is `up`; `silent` after three missed heartbeats (15 s), `lost` after a minute of silence; or `left` after a
     regular end. A server node that starts with the name and address of another one replaces it in the list.
     """
-    services, _ = await authorise(request, Scope.NODES)
+    services, _ = await authorise(request)
     read_query(request)
     silent_seconds = services.settings.timings.silent_seconds
     async with services.database.engine() as connection:
@@ -221,7 +220,7 @@ async def check_database(request: Request) -> Response:
 
     `stuck` has their ids, at most 1,000; there must be none. The query reads all live tasks.
     """
-    services, _ = await authorise(request, Scope.OPERATE)
+    services, _ = await authorise(request)
     read_query(request)
     async with services.database.engine() as connection:
         return answer(filled(DatabaseCheck, await doctor.examine(connection)))

@@ -13,7 +13,6 @@ from rota.api.services import authorise
 from rota.model.answers.waiting import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
 from rota.model.errors import FaultList, invalid
 from rota.model.request.rules import amount_of, check_concurrency_key
-from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
 from rota.store import concurrency_keys
 
@@ -31,7 +30,7 @@ class CoolRequest(msgspec.Struct, forbid_unknown_fields=True):
 @described(ConcurrencyKeyList, query=(LIMIT,))
 async def list_concurrency_keys(request: Request) -> Response:
     """Concurrency keys with live tasks or a cool-down, by name."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     most = limit_of(read_query(request), MOST_KEYS)
     async with services.database.tenant(caller.tenant_id) as connection:
         rows = await concurrency_keys.list_keys(connection, caller.tenant_id, limit=most)
@@ -42,7 +41,7 @@ async def list_concurrency_keys(request: Request) -> Response:
 @described(CooledKey, body=CoolRequest)
 async def cool_concurrency_key(request: Request, key: str) -> Response:
     """Starts no task with the concurrency key for so long, in any pool. Running and starting tasks go on."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     body = await read_json(request, CoolRequest)
     faults = FaultList()
     check_concurrency_key(key, "key", faults)

@@ -28,7 +28,7 @@ from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.event import LIMITS
 from rota.model.request.operation import OperationWhere
 from rota.model.task import Kind, State
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store import dead_letters, listing, reading
 from rota.store.database import AnyConnection
 from rota.store.dead_letters import DeadFilter
@@ -67,7 +67,7 @@ async def list_dead_letters(request: Request) -> Response:
 
     A page may be short, or empty, and still have a `next`.
     """
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     query = read_query(request)
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
@@ -84,7 +84,7 @@ async def list_dead_letters(request: Request) -> Response:
 @described(DeadLetterDocument)
 async def get_dead_letter(request: Request, task: str) -> Response:
     """One dead letter with its history: the task, its attempts, and all runs of the same work."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     read_query(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -142,7 +142,7 @@ async def discard_dead_letters(request: Request) -> Response:
 
 
 async def _asked(request: Request) -> tuple[Services, Caller, list[int]]:
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     body = await read_json(request, DeadRequest, limit=1024 * 1024)
     if not 1 <= len(body.ids) <= MOST_AT_ONCE:
         raise invalid([Fault("/ids", "out-of-range", f"1 to {MOST_AT_ONCE} ids, not {len(body.ids)}")])

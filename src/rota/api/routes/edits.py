@@ -21,7 +21,7 @@ from rota.model.answers.tasks import TaskDocument
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
 from rota.model.request.edit import Edit, EditRequest
 from rota.model.task import STATUS, State
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.model.units import duration_text, milliseconds_of
 from rota.store import cancel_and_rerun, edits, reading
 from rota.store.caps import CapTooLong, CapTooShort, change_cap
@@ -40,7 +40,7 @@ async def edit_task(request: Request, task: str) -> Response:
 
     Needs the version that was read, in If-Match or `version`: 428 without it, 412 if the task has changed since.
     """
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
         # Before the body is read: another tenant's task is not found, as an unknown one.
@@ -122,7 +122,7 @@ class ExtendRequest(msgspec.Struct, forbid_unknown_fields=True):
 @described(Extended, body=ExtendRequest)
 async def extend_task(request: Request, task: str) -> Response:
     """Extends the cap of a running task, or sets that of a waiting one. A cap counts from the start of an attempt."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
         if not await reading.known_tasks(connection, [number], caller.tenant_id):

@@ -16,7 +16,6 @@ from rota.model.answers.events import EventDocument
 from rota.model.answers.fields import only
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.event import OLDEST, Event, EventCursor, EventFilter, EventType
-from rota.model.tenant import Scope
 from rota.store.events import LONG_AGO
 
 router = APIRouter(prefix="/v1/events", tags=["events"])
@@ -44,7 +43,7 @@ async def follow_events(request: Request) -> Response:
     With `follow=true` or `Accept: text/event-stream` the stream goes on; else it ends at the present. A client that
     reconnects with the id of its last event misses no event and receives none twice.
     """
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     query = read_query(request)
     wanted = filter_of(query)
     asks = "text/event-stream" in request.headers.get("accept", "")  # as every EventSource does

@@ -33,7 +33,7 @@ from rota.model.answers.graphs import (
 from rota.model.errors import Fault, conflict, invalid
 from rota.model.request.task_request import GraphRequest
 from rota.model.task import STATUS, State, Upstream
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.observe.graph_view import Member, by_status, called, counted, critical_path, relatives, whole_status
 from rota.store import graphs
 from rota.store.cancel_and_rerun import live_states
@@ -57,7 +57,7 @@ _RELATIVES = {"ancestors_of": True, "descendants_of": False}
 )
 async def submit_graph(request: Request) -> Response:
     """Submits a graph of up to 10,000 tasks, all or none of them. Dependencies name `ref`s, or ids of other tasks."""
-    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
+    services, caller = await authorise(request)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     graph = await read_request(services.admission, caller, body, GraphRequest)
     nodes = tasks_of(graph)
@@ -90,7 +90,7 @@ async def list_graphs(request: Request) -> Response:
 
     A page may be short, or empty, and still have a `next`.
     """
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     query = read_query(request)
     limit = limit_of(query, default=20)
     before = services.cursors.read(query.get("cursor"), NEWEST)
@@ -138,7 +138,7 @@ def _summary(row: asyncpg.Record, counts: dict[State, int], latest_end: datetime
 )
 async def get_graph(request: Request, graph: str) -> Response:
     """One graph: its status, its tasks with states, edges and times, and its critical path."""
-    services, caller = await authorise(request, Scope.READ, by_tasks=True)
+    services, caller = await authorise(request)
     query = read_query(request)
     number = await graph_number(services, caller, graph)
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -197,7 +197,7 @@ def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str
 @described(GraphCancelled)
 async def cancel_graph(request: Request, graph: str) -> Response:
     """Cancels the waiting tasks, and stops the running ones. Ended tasks do not change."""
-    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
+    services, caller = await authorise(request)
     number, live = await _live(services, caller, graph)
     document = await cancel_growing(services, caller, live, [number], cancel_many)
     return answer(GraphCancelled(id=number, cancelled=document.cancelled, cancelling=document.cancelling))
@@ -207,7 +207,7 @@ async def cancel_graph(request: Request, graph: str) -> Response:
 @described(GraphHeld, body=HoldRequest)
 async def hold_graph(request: Request, graph: str) -> Response:
     """Holds the waiting tasks until they are released. The running ones go on, and are listed."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number, live = await _live(services, caller, graph)
     reason = await read_reason(request)
     for some in _batches(live):
@@ -223,7 +223,7 @@ async def hold_graph(request: Request, graph: str) -> Response:
 @described(GraphHeld)
 async def release_graph(request: Request, graph: str) -> Response:
     """Releases the held tasks, each with the tolerance that it had left."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number, live = await _live(services, caller, graph)
     released = [task for some in _batches(live) for task in await release(services, caller, some)]
     return answer(only(GraphHeld, id=number, released=sorted(released)))
@@ -248,14 +248,14 @@ def _batches(tasks: list[int]) -> Iterator[list[int]]:
 @described(GraphAgain)
 async def retry_graph(request: Request, graph: str) -> Response:
     """Runs again, in the graph, the tasks that failed, were cancelled, expired, or were skipped because of these."""
-    return await _again(*await authorise(request, Scope.WRITE), graph, retry=True)
+    return await _again(*await authorise(request), graph, retry=True)
 
 
 @router.post("/{graph}/rerun", status_code=201)
 @described(GraphAgain)
 async def rerun_graph(request: Request, graph: str) -> Response:
     """Runs all tasks again, as a new graph."""
-    return await _again(*await authorise(request, Scope.WRITE), graph, retry=False)
+    return await _again(*await authorise(request), graph, retry=False)
 
 
 async def _again(services: Services, caller: Caller, graph: str, *, retry: bool) -> Response:

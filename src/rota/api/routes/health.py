@@ -18,7 +18,6 @@ from rota.dispatch.frozen_attempts import frozen_by_node
 from rota.dispatch.leader import PoolLeader
 from rota.model.answers.cluster import Health, Readiness
 from rota.model.errors import Problem, unavailable
-from rota.model.tenant import Scope
 from rota.observe.metrics import ClusterFigures, NodeFigures, PoolFigures, ResourceFigures
 from rota.store.reading import LISTED_DAYS, check_reachable, count_nodes, row_counts
 
@@ -59,7 +58,7 @@ async def get_metrics(request: Request) -> Response:
     """
     found = services(request)
     if found.settings.metrics_private:
-        await authorise(request, Scope.OPERATE)
+        await authorise(request)
     cluster = await _cluster_figures(found)
     leading = [one for one in found.leadership.leaders.values() if one.ready.is_set() and one.pool.lease.valid()]
     figures = NodeFigures(found.admission.admitted, cluster, [_pool_figures(leader) for leader in leading])

@@ -19,6 +19,7 @@ from rota.decide.demand import Demand
 from rota.decide.demand import ResourceLoad as ResourceDemand
 from rota.dispatch.pool_questions import Insight, PoolLoad, Question
 from rota.dispatch.recalls import recall_paused
+from rota.model.accounts.permissions import Scope
 from rota.model.answers.fields import only
 from rota.model.answers.waiting import (
     DemandDocument,
@@ -34,7 +35,7 @@ from rota.model.answers.waiting import (
 from rota.model.clock import from_us
 from rota.model.errors import unavailable
 from rota.model.node import Closed
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store import reading
 
 router = APIRouter(prefix="/v1/pools", tags=["pools"])
@@ -48,13 +49,13 @@ _LIMIT = 16 * 1024 * 1024
 @described(PoolLoadDocument)
 async def get_pool_load(request: Request, name: str) -> Response:
     """Utilisation, peak state and the caller's share; for operators also lanes, tenants, nodes and missing nodes."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     read_query(request)
     pool = existing(services.membership.pools.get(name), "pool")
     load = await pool_load(services, pool.id)
     if load is None:
         raise unavailable(f"the leader of pool {name} can't be asked right now; try again")
-    everything = caller.may(Scope.OPERATE)
+    everything = caller.may(Scope.METRICS_READ)
     async with services.database.engine() as connection:
         lanes = await reading.lane_names(connection)
         shown = [one.tenant for one in load.overview.tenants[:MOST_TENANTS]] if everything else []

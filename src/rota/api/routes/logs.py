@@ -22,7 +22,7 @@ from rota.model.answers.tasks import LogLine
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.output import STREAMS, MarkedText
 from rota.model.task import State
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.observe.graph_view import counted, whole_status
 from rota.store import graphs, reading
 from rota.store.graphs import GraphMember
@@ -62,7 +62,7 @@ async def get_log(request: Request, task: str) -> Response:
     graph gives the output of its tasks, `limit` at a time unless it is followed, each below a heading or in lines that
     name it; the header `rota-next`, and `next` in the last line, have the cursor of the next page.
     """
-    services, caller = await authorise(request, Scope.READ, by_tasks=True)
+    services, caller = await authorise(request)
     query = read_query(request)
     number = task_id(task)
     await check_tasks(services, caller, [number])

@@ -16,7 +16,6 @@ from rota.model.answers.fields import only
 from rota.model.answers.once import OnceDocument
 from rota.model.errors import Fault, Problem, conflict, invalid
 from rota.model.once import LONGEST_KEY, MOST_RESULT_BYTES, OnceAnswer, OnceAsk
-from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
 from rota.store import once
 from rota.store.once import Claimant, Done, First, Taken
@@ -46,7 +45,7 @@ async def do_once(request: Request) -> Response:
     409 `once-claimed`: another client is doing it; ask again later. 409 `claim-lost`: the claim expired and another
     client has it.
     """
-    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
+    services, caller = await authorise(request)
     body = await read_json(request, OnceRequest, limit=_MOST_BODY_BYTES)
     result = bytes(body.result)
     lease_ms = _check(body, result)
@@ -123,7 +122,7 @@ def _json_of(text: str) -> bytes:
 @described(OnceAnswer, body=OnceAsk)
 async def do_once_for_task(request: Request) -> Response:
     """As `/v1/once`, for a running attempt, in the tenant of the attempt."""
-    services, _ = await authorise(request, Scope.WORK)
+    services, _ = await authorise(request)
     ask = await read_json(request, OnceAsk, limit=_MOST_BODY_BYTES)
     result = _json_of(ask.result)
     faults = _key_faults(ask.key)

@@ -15,7 +15,7 @@ from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import HoldAnswer, PauseAnswer, RefusedTask
 from rota.model.errors import Fault, conflict, invalid, not_found
 from rota.model.task import STATUS, State
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store import cancel_and_rerun, pausing
 from rota.store.database import AnyConnection
 from rota.store.pausing import LiveTask, live_task, pause_tasks, resume_tasks
@@ -43,7 +43,7 @@ class ReleaseManyRequest(msgspec.Struct, forbid_unknown_fields=True):
 @described(PauseAnswer)
 async def pause_task(request: Request, task: str) -> Response:
     """Pauses a waiting task; asks a running one to save and stop. `pausing` until it has stopped."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number = task_id(task)
     async with services.database.engine() as connection:
         paused = await pause_tasks(connection, [number], caller.tenant_id, user=caller.user)
@@ -61,7 +61,7 @@ async def pause_task(request: Request, task: str) -> Response:
 @described(PauseAnswer)
 async def resume_task(request: Request, task: str) -> Response:
     """Resumes a paused task from its checkpoint, with the tolerance that it had left. Harmless if it is not paused."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number = task_id(task)
     async with services.database.engine() as connection:
         resumed = await resume_tasks(connection, [number], caller.tenant_id, user=caller.user)
@@ -78,7 +78,7 @@ async def resume_task(request: Request, task: str) -> Response:
 @described(PauseAnswer, body=HoldRequest)
 async def hold_task(request: Request, task: str) -> Response:
     """Holds a waiting task until it is released, for a reason. 409 if it runs."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number = task_id(task)
     await hold(services, caller, [number], await read_reason(request))
     async with services.database.engine() as connection:
@@ -100,7 +100,7 @@ async def release_task(request: Request, task: str) -> Response:
 @described(HoldAnswer, body=HoldManyRequest)
 async def hold_tasks(request: Request) -> Response:
     """Holds waiting tasks; the others are refused with their state."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     body = await read_json(request, HoldManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(body.ids)
     await hold(services, caller, ids, body.reason)
@@ -112,7 +112,7 @@ async def hold_tasks(request: Request) -> Response:
 @described(HoldAnswer, body=ReleaseManyRequest)
 async def release_tasks(request: Request) -> Response:
     """Releases held tasks; ended and unknown ones are refused."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     body = await read_json(request, ReleaseManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(body.ids)
     now = frozenset(await release(services, caller, ids))

@@ -19,7 +19,6 @@ from rota.model.answers.catalogue import PausedPool, PoolDocument, PoolList
 from rota.model.catalogue import PoolRule
 from rota.model.errors import FaultList, conflict
 from rota.model.isolation import ISOLATIONS
-from rota.model.tenant import Scope
 from rota.store import catalogue
 
 router = APIRouter(prefix="/v1/pools", tags=["pools"])
@@ -43,7 +42,7 @@ class PoolRequest(PoolChange, forbid_unknown_fields=True, kw_only=True):
 @described(PoolList)
 async def list_pools(request: Request) -> Response:
     """All pools."""
-    pools = await read_all(request, Scope.READ, catalogue.read_pools)
+    pools = await read_all(request, catalogue.read_pools)
     return answer(PoolList(pools=[filled(PoolDocument, pool) for pool in pools]))
 
 
@@ -51,14 +50,14 @@ async def list_pools(request: Request) -> Response:
 @described(PoolDocument)
 async def get_pool(request: Request, name: str) -> Response:
     """One pool, by name."""
-    return answer(filled(PoolDocument, _named(await read_all(request, Scope.READ, catalogue.read_pools), name)))
+    return answer(filled(PoolDocument, _named(await read_all(request, catalogue.read_pools), name)))
 
 
 @router.post("", status_code=201)
 @described(PoolDocument, body=PoolRequest)
 async def add_pool(request: Request) -> Response:
     """Makes a pool. Workers can join it and tasks name it within a few seconds."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     body = await read_json(request, PoolRequest)
     faults = FaultList()
     check_name(body.name, faults)
@@ -76,7 +75,7 @@ async def add_pool(request: Request) -> Response:
 @described(PoolDocument, body=PoolChange)
 async def change_pool(request: Request, name: str) -> Response:
     """Changes the rules of a pool."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     change = await read_json(request, PoolChange)
     async with services.database.engine() as connection:
         pool = _changed(_named(await catalogue.read_pools(connection), name), change, FaultList())
@@ -94,7 +93,7 @@ async def pause_pool(request: Request, name: str) -> Response:
     What nodes have received and not begun is taken back before the answer. `may_still_start` counts the tasks of nodes
     that did not confirm it within a second.
     """
-    services, pool = await pause_named(request, Scope.OPERATE, "pool", name, catalogue.pause_pool, True)
+    services, pool = await pause_named(request, "pool", name, catalogue.pause_pool, True)
     await tell_of_rules(services)
     left = await take_back(services, [pool.id], RecallOrder())
     return answer(filled(PausedPool, pool, may_still_start=left))
@@ -104,7 +103,7 @@ async def pause_pool(request: Request, name: str) -> Response:
 @described(PoolDocument)
 async def resume_pool(request: Request, name: str) -> Response:
     """Starts tasks in the pool again."""
-    services, pool = await pause_named(request, Scope.OPERATE, "pool", name, catalogue.pause_pool, False)
+    services, pool = await pause_named(request, "pool", name, catalogue.pause_pool, False)
     await tell_of_rules(services)
     return answer(filled(PoolDocument, pool))
 

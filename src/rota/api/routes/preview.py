@@ -26,7 +26,7 @@ from rota.model.clock import from_us, to_us
 from rota.model.errors import Problem
 from rota.model.request.preview_request import PlannedUpload, PreviewBatch, PreviewTask
 from rota.model.task import State
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.model.tolerance import whole_ms
 from rota.store import reading
 from rota.store.waiting_chain import LiveTask, Pauses, read_pauses, read_waiting_chain
@@ -44,7 +44,7 @@ SOON_US = 1_000_000  # what starts within it starts now
 @described(PreviewDocument, body=PreviewTask | PreviewBatch)
 async def preview_tasks(request: Request) -> Response:
     """What a submission of this task or batch would meet. A malformed body is refused as by the submission."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     asked = await read_preview(services.admission, caller, body)
     uploads = await judge_uploads(services.artifacts, caller, asked.uploads)

@@ -16,7 +16,6 @@ from rota.api.services import authorise
 from rota.model.answers.catalogue import RetentionDocument
 from rota.model.catalogue import MOST_DAYS
 from rota.model.errors import FaultList
-from rota.model.tenant import Scope
 from rota.store import retention
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"])
@@ -35,7 +34,7 @@ class RetentionChange(msgspec.Struct, forbid_unknown_fields=True):
 @described(RetentionDocument)
 async def get_retention(request: Request) -> Response:
     """How many days ended tasks, logs, events and deliveries are kept."""
-    services, _ = await authorise(request, Scope.READ)
+    services, _ = await authorise(request)
     read_query(request)
     async with services.database.engine() as connection:
         return answer(RetentionDocument(**asdict(await retention.read_retention(connection))))
@@ -45,7 +44,7 @@ async def get_retention(request: Request) -> Response:
 @described(RetentionDocument, body=RetentionChange)
 async def change_retention(request: Request) -> Response:
     """Changes how many days they are kept."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     change = await read_json(request, RetentionChange)
     changed = given(change)
     faults = FaultList()

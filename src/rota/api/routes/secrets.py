@@ -20,7 +20,6 @@ from rota.api.services import Services, authorise
 from rota.model.answers.secrets import MasterKeyUse, NotRotated, Rotation, SecretDocument, SecretList
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
-from rota.model.tenant import Scope
 from rota.store import secrets
 from rota.store.envelope import CantOpen, Keyring, SecretName, rewrap, seal
 
@@ -44,7 +43,7 @@ class SecretValue(msgspec.Struct, forbid_unknown_fields=True):
 @described(SecretDocument, also={201: (SecretDocument, "The secret is new.")}, body=SecretValue)
 async def set_secret(request: Request, name: str) -> Response:
     """Makes a secret, or gives it a new value, for attempts that start from now on."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     keyring = _keyring(services)
     trouble = name_trouble(name)
     if trouble is not None:
@@ -64,7 +63,7 @@ async def set_secret(request: Request, name: str) -> Response:
 @described(SecretList)
 async def list_secrets(request: Request) -> Response:
     """The secrets of the tenant: who set each and when, never its value."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     read_query(request)
     _keyring(services)
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -76,7 +75,7 @@ async def list_secrets(request: Request) -> Response:
 @described(None)
 async def remove_secret(request: Request, name: str) -> Response:
     """Removes a secret. Running attempts keep its value; tasks that start later fail without it."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     _keyring(services)
     if name_trouble(name) is not None:
         raise not_found("secret")
@@ -92,7 +91,7 @@ async def remove_secret(request: Request, name: str) -> Response:
 @described(Rotation)
 async def rotate_master_key(request: Request) -> Response:
     """Wraps the data keys of all tenants' secrets with the first master key. Values do not change."""
-    services, caller = await authorise(request, Scope.ADMIN)
+    services, caller = await authorise(request)
     read_query(request)
     keyring = _keyring(services)
     rewrapped, failed = await _rewrap_all(services, keyring)

@@ -14,7 +14,7 @@ from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.tasks import Submitted, SubmittedBatch
 from rota.model.errors import Fault, invalid
 from rota.model.request.task_request import BatchRequest, TaskRequest
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 )
 async def submit_task(request: Request) -> Response:
     """Submits one task, or an array of it. 201: it is stored durably."""
-    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
+    services, caller = await authorise(request)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     task = await read_request(services.admission, caller, body, TaskRequest)
     if task.array is not None or task.items:
@@ -68,7 +68,7 @@ async def _submit_array(
 @described(SubmittedBatch, body=BatchRequest, headers=(IDEMPOTENCY_KEY,))
 async def submit_batch(request: Request) -> Response:
     """Submits up to 10,000 tasks, all or none. `after` may name a `ref` of the same batch."""
-    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
+    services, caller = await authorise(request)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     batch = await read_request(services.admission, caller, body, BatchRequest)
     admitted = await services.admission.submit(

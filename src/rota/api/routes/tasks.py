@@ -38,12 +38,13 @@ from rota.api.requests import (
     when_of,
 )
 from rota.api.services import Services, authorise, tell_cancelled
+from rota.model.accounts.permissions import Scope
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, RefusedTask, Retried
 from rota.model.answers.tasks import TaskDocument, TaskPage
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.task import STATUS, State, Status
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store import cancel_and_rerun, graphs, listing, reading
 from rota.store.artifacts import task_outputs
 from rota.store.database import CONNECTION_LOST, AnyConnection
@@ -85,7 +86,7 @@ class IdsRequest(msgspec.Struct, forbid_unknown_fields=True):
 )
 async def list_tasks(request: Request) -> Response:
     """The tasks of the tenant, newest first. A page may be short, or empty, and still have a `next`."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     query = read_query(request)
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
@@ -214,7 +215,7 @@ def tag_of(text: str | None) -> tuple[str, str] | None:
 )
 async def get_task(request: Request, task: str) -> Response:
     """One task. With `wait`, answers when it has ended, or when the time is up."""
-    services, caller = await authorise(request, Scope.READ, by_tasks=True)
+    services, caller = await authorise(request)
     read_query(request)
     seconds = seconds_of(request.query_params, "wait", most=MOST_WAIT_SECONDS)
     number = task_id(task)
@@ -274,7 +275,7 @@ def checked_ids(ids: list[int]) -> list[int]:
 @described(CancelAnswer)
 async def cancel_task(request: Request, task: str) -> Response:
     """Cancels a waiting task at once; stops a running one. What it submitted with its key is cancelled with it."""
-    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
+    services, caller = await authorise(request)
     number = task_id(task)
     await check_tasks(services, caller, [number])
     document = await cancel_with_submitted(services, caller, [number], cancel_many)
@@ -294,7 +295,7 @@ async def cancel_task(request: Request, task: str) -> Response:
 @described(CancelManyAnswer, body=IdsRequest)
 async def cancel_tasks(request: Request) -> Response:
     """Cancels many tasks; ended and unknown ones are refused."""
-    services, caller = await authorise(request, Scope.WRITE, by_tasks=True)
+    services, caller = await authorise(request)
     body = await read_json(request, IdsRequest, limit=SMALL_BODY)
     ids = checked_ids(body.ids)
     await check_tasks(services, caller, ids)
@@ -334,7 +335,7 @@ def refused_ended(number: int, final: Mapping[int, State]) -> RefusedTask:
 @described(Retried)
 async def retry_task(request: Request, task: str) -> Response:
     """Runs an ended task again, as a new task linked to it. Only once: a second call is refused with the new id."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number = task_id(task)
     new_id = await rerun(services, caller, number)
     return answer(Retried(id=new_id, retry_of=number), 201)

@@ -17,7 +17,6 @@ from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.webhooks import DeliveryDocument, DeliveryPage, Redelivered, WebhookDocument, WebhookList
 from rota.model.errors import Fault, FaultList, invalid, not_found
 from rota.model.event import EventFilter, EventType
-from rota.model.tenant import Scope
 from rota.model.webhook import SALT_BYTES, Webhook, shown_key, signing_key
 from rota.observe.notify.targets import judge
 from rota.public_addresses import ForbiddenTarget, Unresolved, resolve
@@ -47,7 +46,7 @@ async def add_webhook(request: Request) -> Response:
     With a `task`, its past events are sent as well. The answer has the secret that signs the messages (Standard
     Webhooks); it is not shown again.
     """
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     asked = await read_json(request, WebhookRequest)
     wanted = _wanted(asked)
     await _check_target(services, asked.url)
@@ -64,7 +63,7 @@ async def add_webhook(request: Request) -> Response:
 @described(WebhookList)
 async def list_webhooks(request: Request) -> Response:
     """The webhooks of the tenant."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     read_query(request)
     async with services.database.tenant(caller.tenant_id) as connection:
         found = await webhooks.list_webhooks(connection, caller.tenant_id)
@@ -75,7 +74,7 @@ async def list_webhooks(request: Request) -> Response:
 @described(None)
 async def remove_webhook(request: Request, webhook: str) -> Response:
     """Removes a webhook and its deliveries."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number = task_id(webhook, "webhook")
     async with services.database.tenant(caller.tenant_id) as connection:
         if not await webhooks.remove_webhook(connection, caller.tenant_id, number):
@@ -88,7 +87,7 @@ async def remove_webhook(request: Request, webhook: str) -> Response:
 @described(WebhookDocument)
 async def resume_webhook(request: Request, webhook: str) -> Response:
     """Sends events again, from now on, to a webhook that was stopped because its receiver answered 410."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number = task_id(webhook, "webhook")
     async with services.database.tenant(caller.tenant_id) as connection:
         if not await webhooks.resume_webhook(connection, caller.tenant_id, number):
@@ -101,7 +100,7 @@ async def resume_webhook(request: Request, webhook: str) -> Response:
 @described(DeliveryPage, query=(LIMIT, CURSOR))
 async def list_deliveries(request: Request, webhook: str) -> Response:
     """Sent and waiting messages, newest first. They are kept for thirty days."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     query = read_query(request)
     number, limit = task_id(webhook, "webhook"), limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
@@ -116,7 +115,7 @@ async def list_deliveries(request: Request, webhook: str) -> Response:
 @described(Redelivered)
 async def redeliver(request: Request, webhook: str, delivery: str) -> Response:
     """Sends a message again now, with the same id."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number, which = task_id(webhook, "webhook"), task_id(delivery, "delivery")
     async with services.database.tenant(caller.tenant_id) as connection:
         existing(await webhooks.find_webhook(connection, caller.tenant_id, number), "webhook")

@@ -26,7 +26,7 @@ from rota.model.answers import waiting
 from rota.model.answers.waiting import BlockingTask, TaskExplanation
 from rota.model.clock import from_us, to_us
 from rota.model.task import STATUS, State, Status
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store import reading
 from rota.store.waiting_chain import Pauses, read_pauses, read_waiting_chain
 
@@ -40,7 +40,7 @@ MOST_PARENTS = 10
 @described(TaskExplanation)
 async def explain_task(request: Request, task: str) -> Response:
     """Why a task waits, its position in the queue, and when it will probably start; or how it runs or ended."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     read_query(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:

@@ -16,7 +16,7 @@ from rota.cli.shell.output import Format, Output
 from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import cluster_calls
-from rota.model.tenant import Role
+from rota.model.accounts.permissions import Role
 
 
 def add_to(app: typer.Typer) -> None:

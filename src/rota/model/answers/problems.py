@@ -26,6 +26,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True):
     errors: MayBeAbsent[list[FieldFault]] = []
     retry_after: MayBeAbsent[float | None] = None  # seconds
     version: MayBeAbsent[int | None] = None  # the present one, of a changed task or schedule
+    needed: MayBeAbsent[str | None] = None  # the scope that the caller lacks
     retried_as: MayBeAbsent[int | None] = None
     state: MayBeAbsent[str | None] = None  # of a task that has ended already
     idempotency_key: MayBeAbsent[str | None] = None  # the one in use

@@ -30,7 +30,7 @@ from rota.model.request.operation import (
     OperationWhere,
     Verb,
 )
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store import operations, selection
 from rota.store.database import AnyConnection
 from rota.store.operations import NewOperation, Operation
@@ -59,7 +59,7 @@ async def start_operation(request: Request) -> Response:
 
     `requeue` and `discard` take dead letters. The answer comes before the work: follow it with GET and `wait`.
     """
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     body = await read_body(request, limit=SMALL_BODY)
     wanted = decode(body, OperationRequest)
     key = request.headers.get("idempotency-key")
@@ -205,7 +205,7 @@ def _too_many() -> Problem:
 )
 async def list_operations(request: Request) -> Response:
     """The operations of the tenant, newest first. They are removed a week after their end."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     query = read_query(request)
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
@@ -234,7 +234,7 @@ async def list_operations(request: Request) -> Response:
 )
 async def get_operation(request: Request, operation: str) -> Response:
     """One operation, with its counts so far. With `wait`, answers when it has ended, or when the time is up."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     seconds = seconds_of(read_query(request), "wait", most=MOST_WAIT_SECONDS)
     number = task_id(operation, "operation")
     clock = asyncio.get_running_loop().time
@@ -250,7 +250,7 @@ async def get_operation(request: Request, operation: str) -> Response:
 @described(OperationDocument)
 async def stop_operation(request: Request, operation: str) -> Response:
     """Stops an operation after its batch under way. What it has changed stays changed. Harmless if it is stopped."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     number = task_id(operation, "operation")
     async with services.database.engine() as connection, connection.transaction():
         if await operations.stop_operation(connection, number, caller.tenant_id):

@@ -29,7 +29,7 @@ from rota.model.schedule.changes import Changes, changes_between, over, work_tex
 from rota.model.schedule.notes import notes_on
 from rota.model.schedule.request import SchedulePreviewRequest, ScheduleRequest
 from rota.model.schedule.schedule import Schedule
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store import schedules
 from rota.timetable import owner_edits
 from rota.timetable.judging import Judged, judge_new
@@ -63,7 +63,7 @@ async def apply_schedule(request: Request, name: str) -> Response:
     A field that is not given has its default; only the pause, and the anchor of an unchanged `every`, stay as they are.
     With If-Match or `version`, 412 if the schedule has changed since.
     """
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     found = await read_schedule_request(services, request, ScheduleRequest)
     version = version_of(request, found)
     before = await find_one(services, caller, name)
@@ -143,7 +143,7 @@ def _after(judged: Judged, before: Schedule) -> tuple[Schedule, Changes]:
 )
 async def preview_schedule(request: Request) -> Response:
     """What applying this schedule would do, when it would run next, and what a run would meet now. Stores nothing."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     amount = whole_number(read_query(request), "n", default=5, least=1, most=1_000)
     found = await read_schedule_request(services, request, SchedulePreviewRequest)
     version = version_of(request, found)

@@ -36,7 +36,7 @@ from rota.model.schedule.request import BackfillRequest, ScheduleRequest
 from rota.model.schedule.rules import EARLIEST
 from rota.model.schedule.schedule import Schedule
 from rota.model.task import State
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.observe.graph_view import counted, whole_status
 from rota.store import schedules
 from rota.store.database import AnyConnection
@@ -60,7 +60,7 @@ _FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 @described(ScheduleDocument, body=ScheduleRequest)
 async def add_schedule(request: Request) -> Response:
     """Makes a schedule. Its first run is at its first instant after now."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     found = await read_schedule_request(services, request, ScheduleRequest)
     judged = await judge_new(services.admission, services.facts, caller, found)
     wanted = replace(judged.schedule, artifacts=judged.artifacts or ())
@@ -78,7 +78,7 @@ async def add_schedule(request: Request) -> Response:
 @described(SchedulePage, query=(LIMIT, Parameter("after", TEXT, "The last name of the page before.")))
 async def list_schedules(request: Request) -> Response:
     """The schedules of the tenant, by name."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     query = read_query(request)
     limit, after = limit_of(query), query.get("after", "")
     if after and not NAME.match(after):
@@ -97,7 +97,7 @@ async def list_schedules(request: Request) -> Response:
 @described(ScheduleDocument)
 async def get_schedule(request: Request, name: str) -> Response:
     """One schedule, with the version that an edit has to name."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     read_query(request)
     return _answer(await read_one(services, caller, name))
 
@@ -109,7 +109,7 @@ async def edit_schedule(request: Request, name: str) -> Response:
 
     Needs the version that was read, in If-Match or `version`: 428 without it, 412 if the schedule has changed since.
     """
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     found = await read_schedule_request(services, request, ScheduleRequest)
     version = version_of(request, found)
     before = await read_one(services, caller, name)
@@ -128,7 +128,7 @@ async def edit_schedule(request: Request, name: str) -> Response:
 @described(None)
 async def remove_schedule(request: Request, name: str) -> Response:
     """Removes a schedule and its history. Its tasks stay, and go on."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     async with _locked(services, caller, name, "remove") as locked:
         await schedules.delete_schedule(locked.connection, locked.schedule)
     async with services.database.engine() as connection:
@@ -141,7 +141,7 @@ async def remove_schedule(request: Request, name: str) -> Response:
 @described(ScheduleDocument)
 async def pause_schedule(request: Request, name: str) -> Response:
     """Pauses a schedule. Instants that pass until it is resumed are skipped."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     async with _locked(services, caller, name, "pause") as locked:
         changed = await owner_edits.pause(locked.connection, locked.schedule)
     return _answer(changed)
@@ -151,7 +151,7 @@ async def pause_schedule(request: Request, name: str) -> Response:
 @described(ScheduleDocument)
 async def resume_schedule(request: Request, name: str) -> Response:
     """Resumes a schedule with its next instant."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     async with _locked(services, caller, name, "resume") as locked:
         changed = await owner_edits.resume(locked.connection, locked.schedule, locked.now)
     services.ticker.changed()
@@ -162,7 +162,7 @@ async def resume_schedule(request: Request, name: str) -> Response:
 @described(ScheduleDocument)
 async def skip_next_run(request: Request, name: str) -> Response:
     """Skips the next instant; the skip is in the history."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     async with _locked(services, caller, name, "skip-next") as locked:
         changed = await owner_edits.skip_next(locked.connection, locked.schedule, caller.user)
     return _answer(changed)
@@ -172,7 +172,7 @@ async def skip_next_run(request: Request, name: str) -> Response:
 @described(OccurrenceDocument, also={200: (OccurrenceDocument, "Nothing was started; `skipped` is the reason.")})
 async def run_schedule(request: Request, name: str) -> Response:
     """Starts a run now, besides those of the rule. The overlap policy may skip it: 200 with the reason."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     async with _locked(services, caller, name, "run") as locked:
         occurrence, made = await owner_edits.run_now(locked.connection, services.runs, locked.schedule, locked.now)
     _told(services, made)
@@ -183,7 +183,7 @@ async def run_schedule(request: Request, name: str) -> Response:
 @described(Backfilled, body=BackfillRequest)
 async def backfill_schedule(request: Request, name: str) -> Response:
     """Starts runs for all past instants from `from` to before `to` that had none."""
-    services, caller = await authorise(request, Scope.WRITE)
+    services, caller = await authorise(request)
     body = await read_json(request, BackfillRequest)
     faults = FaultList()
     async with _locked(services, caller, name, "backfill") as locked:
@@ -209,7 +209,7 @@ async def backfill_schedule(request: Request, name: str) -> Response:
 @described(NextRuns, query=(Parameter("n", whole(1, 1_000), "How many; 10 by default."),))
 async def list_next_runs(request: Request, name: str) -> Response:
     """The next instants."""
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     amount = whole_number(read_query(request), "n", default=10, least=1, most=1_000)
     one = await read_one(services, caller, name)
     return answer(NextRuns(next=ahead(one, amount), zone=one.rule.zone, paused=one.paused))
@@ -228,7 +228,7 @@ async def list_occurrences(request: Request, name: str) -> Response:
 
     The status is that of all tasks of a run and their retries; null for older runs on a page of very many tasks.
     """
-    services, caller = await authorise(request, Scope.READ)
+    services, caller = await authorise(request)
     query = read_query(request)
     limit = limit_of(query)
     faults = FaultList()

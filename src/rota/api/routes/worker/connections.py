@@ -16,9 +16,10 @@ from rota.api.described import TEXT, Parameter, described, read_query
 from rota.api.requests import check_scope
 from rota.api.services import Services, authorise
 from rota.dispatch.agent_connection import HigherEpochSeen, Refused, serve_agent
+from rota.model.accounts.permissions import Scope
 from rota.model.answers.workers import LeaderAddress
 from rota.model.errors import Fault, Problem, invalid, unavailable
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Caller
 from rota.store.logs import MOST_ROW_BYTES, LogCounter
 from rota.store.progress import store_progress
 
@@ -31,7 +32,7 @@ _POLICY = 1008  # the standard's code for a connection that is not allowed
 @described(LeaderAddress, query=(Parameter("pool", TEXT, "The name of the pool; `default` by default."),))
 async def find_leader(request: Request) -> Response:
     """The server node that leads a pool now."""
-    services, _ = await authorise(request, Scope.WORK)
+    services, _ = await authorise(request)
     name = read_query(request).get("pool", "default")
     pool = services.membership.pools.get(name)
     if pool is None:

@@ -19,7 +19,6 @@ from rota.model.answers.workers import StoredObject, StoredObjectList
 from rota.model.artifact import Purpose, digest_of, identity, path_fault
 from rota.model.errors import Fault, invalid, not_found
 from rota.model.stage import StageDone, stage_fault
-from rota.model.tenant import Scope
 from rota.store import artifacts as rows
 from rota.store import progress
 from rota.store.artifacts import AttemptObject, Holder
@@ -39,7 +38,7 @@ class _Attempt:
 
 
 async def _attempt(request: Request, task: str, attempt: str) -> _Attempt:
-    services, _ = await authorise(request, Scope.WORK)
+    services, _ = await authorise(request)
     texts = (task, attempt, request.headers.get("x-rota-boot"))
     number, turn, boot = (existing(digits(text, 19), "attempt") for text in texts)
     if number >= 2**63 or turn >= 2**15 or boot >= 2**63:

@@ -1,0 +1,173 @@
+"""What each route needs of its caller: the one table that routes, OpenAPI, docs/accounts.md and the tests read.
+
+A route that is missing here fails at the start of the process. `authorise` in `services.py` looks its route up by the
+name of its function, so that a route cannot ask for another scope than the table says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fastapi.routing import APIRoute, APIWebSocketRoute
+from starlette.routing import BaseRoute
+
+from rota.model.accounts.permissions import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`scope` None: whoever is signed in, about themselves."""
+
+    scope: Scope | None
+    by_tasks: bool = False  # the key of a running task will do: the route keeps it to the task's graph
+    by_restricted: bool = False  # a token for some tasks only will do: the route keeps it to these
+
+
+SELF = Rule(None)
+# Answered to anybody, or protected in another way: server nodes sign what they ask each other.
+OPEN = frozenset(
+    {
+        "get_health",
+        "get_readiness",
+        "get_manifest_schema",
+        "receive_hint",
+        "read_loads",
+        "read_running",
+        "tell_load",
+        "tell_why",
+        "reload",
+        "recall",
+    }
+)
+
+
+def _rules(scope: Scope, *names: str, by_tasks: bool = False, by_restricted: bool = False) -> dict[str, Rule]:
+    return dict.fromkeys(names, Rule(scope, by_tasks, by_restricted))
+
+
+RULES: dict[str, Rule] = {
+    # ---- tasks
+    **_rules(Scope.TASKS_SUBMIT, "submit_task", "submit_batch", "submit_graph", by_tasks=True, by_restricted=True),
+    **_rules(Scope.TASKS_SUBMIT, "do_once", by_tasks=True),
+    **_rules(Scope.TASKS_SUBMIT, "preview_tasks", "rerun_graph"),
+    **_rules(Scope.TASKS_READ, "get_task", "list_attempts", "wait_for_tasks", by_tasks=True, by_restricted=True),
+    **_rules(Scope.TASKS_READ, "get_graph", by_tasks=True),
+    **_rules(
+        Scope.TASKS_READ,
+        "list_tasks",
+        "explain_task",
+        "list_graphs",
+        "list_operations",
+        "get_operation",
+        "list_dead_letters",
+        "get_dead_letter",
+        "list_concurrency_keys",
+    ),
+    **_rules(Scope.TASKS_CONTROL, "cancel_task", "cancel_tasks", by_tasks=True, by_restricted=True),
+    **_rules(Scope.TASKS_CONTROL, "cancel_graph", by_tasks=True),
+    **_rules(
+        Scope.TASKS_CONTROL,
+        "retry_task",
+        "pause_task",
+        "resume_task",
+        "hold_task",
+        "release_task",
+        "hold_tasks",
+        "release_tasks",
+        "edit_task",
+        "extend_task",
+        "start_operation",
+        "stop_operation",
+        "requeue_dead_letters",
+        "discard_dead_letters",
+        "hold_graph",
+        "release_graph",
+        "retry_graph",
+        "cool_concurrency_key",
+    ),
+    **_rules(Scope.LOGS_READ, "get_log", by_tasks=True, by_restricted=True),
+    **_rules(Scope.RESULTS_READ, "list_results", by_tasks=True, by_restricted=True),
+    # ---- what belongs to a tenant
+    **_rules(Scope.ARTIFACTS_READ, "list_artifacts", "get_artifact", "download_artifact"),
+    **_rules(Scope.ARTIFACTS_WRITE, "upload_artifact", "remove_artifact"),
+    **_rules(Scope.SCHEDULES_READ, "list_schedules", "get_schedule", "list_next_runs", "list_occurrences"),
+    **_rules(
+        Scope.SCHEDULES_WRITE,
+        "add_schedule",
+        "edit_schedule",
+        "remove_schedule",
+        "pause_schedule",
+        "resume_schedule",
+        "skip_next_run",
+        "run_schedule",
+        "backfill_schedule",
+        "apply_schedule",
+        "preview_schedule",
+    ),
+    **_rules(Scope.SECRETS_READ, "list_secrets"),
+    **_rules(Scope.SECRETS_WRITE, "set_secret", "remove_secret"),
+    **_rules(Scope.EVENTS_READ, "follow_events"),
+    **_rules(Scope.WEBHOOKS_READ, "list_webhooks", "list_deliveries"),
+    **_rules(Scope.WEBHOOKS_WRITE, "add_webhook", "remove_webhook", "resume_webhook", "redeliver"),
+    **_rules(Scope.USAGE_READ, "get_me", "list_plans", "get_plan", "get_retention"),
+    # ---- the cluster
+    **_rules(
+        Scope.NODES_READ,
+        "list_nodes",
+        "get_node",
+        "list_servers",
+        "list_pools",
+        "get_pool",
+        "get_pool_load",
+        "list_tiers",
+        "list_categories",
+        "list_lanes",
+    ),
+    **_rules(Scope.NODES_WRITE, "drain_node", "undrain_node", "reload_node", "remove_node"),
+    **_rules(Scope.POOLS_WRITE, "pause_pool", "resume_pool"),
+    **_rules(Scope.METRICS_READ, "check_database", "get_metrics"),
+    **_rules(
+        Scope.ADMIN,
+        "rotate_master_key",
+        "add_pool",
+        "change_pool",
+        "set_tier",
+        "remove_tier",
+        "set_category",
+        "remove_category",
+        "add_lane",
+        "change_lane",
+        "change_retention",
+        "add_tenant",
+        "change_tenant",
+        "pause_tenant",
+        "resume_tenant",
+        "list_tenants",
+        "change_plan",
+    ),
+    # ---- accounts
+    **_rules(Scope.TOKENS_WRITE, "add_token", "list_tokens", "revoke_token"),
+    # ---- agents
+    **_rules(
+        Scope.WORK,
+        "find_leader",
+        "control",
+        "logs",
+        "do_once_for_task",
+        "download_task_artifact",
+        "store_object",
+        "list_objects",
+        "download_object",
+        "record_stage",
+    ),
+}
+
+
+def check_complete(routes: Iterable[BaseRoute]) -> None:
+    """Every route is in the table, and the table has no other; a mistake ends the start of the process."""
+    names = {route.endpoint.__name__ for route in routes if isinstance(route, APIRoute | APIWebSocketRoute)}
+    known = RULES.keys() | OPEN
+    if names != known:
+        missing, unknown = sorted(names - known), sorted(known - names)
+        raise LookupError(f"api/permissions.py: no rule for {missing}; no route for {unknown}")

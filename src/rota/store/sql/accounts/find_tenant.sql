@@ -1,0 +1,2 @@
+select tenants.id as tenant_id, tenants.name as tenant_name, {tenants/plan_columns}, tenants.trusted, tenants.support
+from tenants join plans on plans.name = tenants.plan where tenants.name = $1
