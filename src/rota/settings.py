@@ -71,6 +71,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 7070
     url: str = ""  # the address for other machines; derived from host and port unless given
+    public_url: str = ""  # the address that people's browsers use, if a proxy stands before this server
     name: str = ""
     roles: tuple[str, ...] = ("api", "leader")
     database_connections: int = 10

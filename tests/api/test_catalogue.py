@@ -464,8 +464,8 @@ def test_a_node_is_drained_and_undrained_by_name_or_number_by_operators_too(serv
     up = served.send("POST", f"/v1/nodes/{node['id']}/undrain", token=operator).json()
     assert (up["state"], up["drain_by"]) == ("up", None)
     assert problem(served.send("POST", "/v1/nodes/none/drain", token=operator)) == Said(404, "not-found")
-    assert problem(served.send("POST", "/v1/nodes/n/drain")) == Said(403, "forbidden")
-    assert problem(served.send("POST", "/v1/nodes/n/reload")) == Said(403, "forbidden")
+    assert problem(served.send("POST", "/v1/nodes/n/drain")) == Said(403, "missing-scope")
+    assert problem(served.send("POST", "/v1/nodes/n/reload")) == Said(403, "missing-scope")
     assert problem(served.send("POST", "/v1/nodes/none/reload", token=operator)) == Said(404, "not-found")
 
 
@@ -493,7 +493,7 @@ def test_a_node_that_is_away_is_removed_and_one_that_is_up_is_not(served: Served
     assert served.send("GET", "/v1/nodes?all=maybe", token=operator).status_code == 422
     away("seen_at = now(), left_at = now()")
     assert listed() == ["left"]
-    assert problem(served.send("DELETE", "/v1/nodes/old")) == Said(403, "forbidden")
+    assert problem(served.send("DELETE", "/v1/nodes/old")) == Said(403, "missing-scope")
     assert served.send("DELETE", "/v1/nodes/old", token=operator).status_code == 204
     assert listed("?all=true") == []
     assert problem(served.send("DELETE", "/v1/nodes/old", token=operator)) == Said(404, "not-found")

@@ -26,6 +26,7 @@ from rota.model.secret import names_in_spec
 from rota.model.tenant import MEMBER_SCOPES, Caller, CallerKind, SubmittingTask
 from rota.store.accounts import FoundTenant, find_session, find_tenant
 from rota.store.database import AnyConnection, Database
+from rota.store.sessions import see_session
 from rota.store.tenants import find_attempt, find_token
 
 REMEMBER_SECONDS = 1.5
@@ -133,6 +134,8 @@ class Authenticator:
             found = await find_session(connection, hash_secret(secret), idle=SESSION_IDLE, proof=PROOF_COUNTS)
             if found is None:
                 raise unauthorized()
+            if found.seen_long_ago:
+                await see_session(connection, found.id)
             to = await _other_tenant(connection, found.tenant, tenant)
         held = _rights(found.bindings, found.tenant, to)
         return Caller(

@@ -15,6 +15,7 @@ import structlog
 
 from rota.model.errors import Problem
 from rota.model.tenant import Caller
+from rota.store.accounts import ended_sessions
 from rota.store.database import Database
 from rota.store.tenants import ended_attempts, ended_tokens
 
@@ -30,17 +31,21 @@ class OpenConnections:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._by_token: dict[int, list[asyncio.Event]] = {}
+        self._by_session: dict[int, list[asyncio.Event]] = {}
         self._by_attempt: dict[tuple[int, int], list[asyncio.Event]] = {}  # task and number
 
     @contextmanager
     def opened(self, caller: Caller) -> Iterator[asyncio.Event]:
-        """While the connection is open. The event: its token, or the key of its task, does not hold any more."""
+        """While the connection is open. The event: its token, session or task's key does not hold any more."""
         over = asyncio.Event()
-        if caller.task is None:
-            with _listed(self._by_token, caller.token_id, over):
+        if caller.task is not None:
+            with _listed(self._by_attempt, (caller.task.id, caller.task.attempt), over):
+                yield over
+        elif caller.session_id:
+            with _listed(self._by_session, caller.session_id, over):
                 yield over
         else:
-            with _listed(self._by_attempt, (caller.task.id, caller.task.attempt), over):
+            with _listed(self._by_token, caller.token_id, over):
                 yield over
 
     async def while_valid(self, caller: Caller, stream: AsyncIterator[T]) -> AsyncIterator[T]:
@@ -70,7 +75,7 @@ class OpenConnections:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if not self._by_token and not self._by_attempt:
+            if not self._by_token and not self._by_session and not self._by_attempt:
                 continue
             try:
                 over = await self._ended()
@@ -86,6 +91,9 @@ class OpenConnections:
             if self._by_token:
                 for token in await ended_tokens(connection, list(self._by_token)):
                     found += self._by_token.get(token, [])
+            if self._by_session:
+                for session in await ended_sessions(connection, list(self._by_session)):
+                    found += self._by_session.get(session, [])
             if self._by_attempt:
                 for attempt in await ended_attempts(connection, list(self._by_attempt)):
                     found += self._by_attempt.get(attempt, [])

@@ -14,6 +14,7 @@ from rota.admit.authenticate import Authenticator
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.open_connections import OpenConnections
+from rota.api.cookies import check_own_site, session_secret
 from rota.api.described import read_query
 from rota.api.permissions import RULES
 from rota.api.requests import Cursors, beyond_key, check_restrictions, check_scope
@@ -156,10 +157,19 @@ async def authorise(request: Request) -> tuple[Services, Caller]:
     """The services, and the caller, which has what `permissions.py` asks for this route."""
     found = services(request)
     rule = RULES[request.scope["endpoint"].__name__]
-    headers = request.headers
-    caller = await found.authenticator.caller(headers.get("authorization"), tenant=headers.get("rota-tenant"))
+    caller = await _caller(request, found)
     if caller.task is not None and not rule.by_tasks:
         raise beyond_key(f"not {request.method} {request.url.path}"[:200])
     if caller.restrictions is not UNRESTRICTED:
         check_restrictions(request, caller, by_restricted=rule.by_restricted)
     return found, caller if rule.scope is None else check_scope(caller, rule.scope)
+
+
+async def _caller(request: Request, found: Services) -> Caller:
+    headers = request.headers
+    authorization, tenant = headers.get("authorization"), headers.get("rota-tenant")
+    secret = session_secret(request, found.settings) if authorization is None else None
+    if secret is None:
+        return await found.authenticator.caller(authorization, tenant=tenant)
+    check_own_site(request, found.settings)
+    return await found.authenticator.session(secret, tenant=tenant)

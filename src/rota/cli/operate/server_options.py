@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -58,6 +59,13 @@ def server_options(
     metrics_private: Annotated[
         bool, typer.Option("--metrics-private", help="Answer /metrics only to operators' tokens.")
     ] = False,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Address that people's browsers use, if a proxy stands before the server: https://rota.example.org.",
+        ),
+    ] = None,
 ) -> dict[str, Any]:
     """Fields of `Settings`."""
     try:
@@ -74,5 +82,14 @@ def server_options(
         "log_inline_bytes": size_setting("log_inline", log_inline, "256Ki"),
         "secrets_key": str(secrets_key) if secrets_key else os.environ.get("ROTA_SECRETS_KEY_FILE", ""),
         "webhooks_private": webhooks_private or os.environ.get("ROTA_WEBHOOKS_PRIVATE") == "1",
+        "public_url": _address(setting("public_url", public_url, "")),
         "metrics_private": metrics_private or os.environ.get("ROTA_METRICS_PRIVATE") == "1",
     }
+
+
+def _address(text: str) -> str:
+    """Of browsers, without a path, since pages and cookies are for the whole host."""
+    parts = urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query):
+        raise wrong("--public-url", f"{text!r} is not an address like https://rota.example.org, without a path")
+    return text.rstrip("/")

@@ -1,0 +1,1 @@
+select {principal_columns} from principals where id = $1

@@ -1,0 +1,1 @@
+update sessions set proved_at = now() where id = $1

@@ -1,0 +1,1 @@
+delete from principals where id = $1 returning id
