@@ -6,7 +6,6 @@ of everything is held to `MANDATORY`; a part of the tests, chosen by path or wor
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -39,14 +38,12 @@ def exercised(*names: str) -> None:
     _by_this_test.update(names)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
+def count_exercised(report: pytest.TestReport) -> None:
+    """What a test has used counts if it passed."""
     if report.when == "call" and report.passed:
         report.user_properties += [(_PROPERTY, name) for name in sorted(_by_this_test)]
     if report.when == "call":
         _by_this_test.clear()
-    return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

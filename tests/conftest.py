@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.capabilities import (
+    count_exercised,
     pytest_runtest_logreport,
-    pytest_runtest_makereport,
     pytest_sessionfinish,
     pytest_terminal_summary,
 )
-from tests.harness.cluster import CALM, Cluster
+from tests.harness.cluster import CALM, Cluster, ended_nodes
 from tests.harness.postgres import TestPostgres
 
 __all__ = [
     "pytest_runtest_logreport",
-    "pytest_runtest_makereport",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
 ]
@@ -38,6 +37,15 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # How long an example takes says more about what else runs on the machine than about the property.
 settings.register_profile("rota", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rota")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    count_exercised(report)
+    if report.failed and (ended := ended_nodes()):
+        report.longrepr = f"{ended}\n\n{report.longreprtext}"
+    return report
 
 
 @pytest.fixture(scope="session")

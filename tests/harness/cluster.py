@@ -20,6 +20,7 @@ from rota.client._sync.client import Client
 from rota.store.key_file import ensure_key_file
 
 START_SECONDS = 60.0
+_entered: list[Cluster] = []  # whose nodes ought to run, as far as nobody stops them
 CALM = 0.6  # the scale for clusters that are not killed: faster ones cost a fifteenth of a core each, even when idle
 
 
@@ -127,9 +128,11 @@ class Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.tokens = asyncio.run(ensure_first_tokens(self.database, self.folder))
         ensure_key_file(self.secrets_key, os.urandom)
+        _entered.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
+        _entered.remove(self)
         for process in [*self.workers, *self.servers]:
             process.stop()
 
@@ -193,3 +196,14 @@ class Cluster:
 
     def client(self, server: int = 0) -> Client:
         return Client(server=self.urls[server], token=self.tokens.admin)
+
+
+def ended_nodes() -> str:
+    """The nodes of this test process that run no more, with the end of their logs: for the report of a failed test."""
+    return "\n\n".join(
+        f"{process.name} in {process.folder} has ended ({process.popen.returncode}); its log ends with:\n"
+        f"{process.log()[-2000:]}"
+        for cluster in _entered
+        for process in (*cluster.servers, *cluster.workers)
+        if process.popen is not None and not process.running
+    )
