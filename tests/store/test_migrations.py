@@ -17,6 +17,9 @@ from rota.store.migrations import (
     upgrade,
 )
 
+OLD_AUDIT = """create table audit (id bigint generated always as identity, at timestamptz not null default now(),
+    tenant integer, user_name text not null, action text not null, target text not null)"""
+
 
 async def test_a_fresh_database_is_brought_to_the_version_this_code_knows(empty_database: str) -> None:
     before = await read_version(empty_database)
@@ -90,6 +93,7 @@ async def test_the_tier_of_plain_tasks_becomes_smaller_unless_an_operator_has_se
     try:
         await connection.execute("update tiers set cpu_milli = 1000 where name = 'basic'")
         await connection.execute("alter table plans drop column cpu_limit")
+        await connection.execute(OLD_AUDIT)
         await connection.execute(changed)
         await connection.execute(_text_of("cpu_limits"))
         assert await connection.fetchval("select cpu_milli from tiers where name = 'basic'") == cpu_milli
@@ -106,6 +110,7 @@ async def test_the_plan_unlimited_gets_all_tiers_and_categories_lose_isolations_
         await connection.execute("alter table categories drop constraint categories_isolation")
         await connection.execute("insert into categories (name, isolation) values ('a', 'bogus'), ('b', 'sandbox')")
         await connection.execute("update plans set tiers = '{basic}'")
+        await connection.execute(OLD_AUDIT)
         await connection.execute("insert into audit (user_name, action, target) values ('ann', 'plan.set', 'free')")
         await connection.execute(_text_of("unlimited_tiers"))
         rows = await connection.fetch("select name, isolation from categories order by name")

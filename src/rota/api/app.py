@@ -9,6 +9,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.api import openapi, permissions, problems
+from rota.api.origin import Received
 from rota.api.routes import (
     admin,
     artifacts,
@@ -104,6 +105,7 @@ def build_app(services: Services, version: str) -> FastAPI:
     problems.install(app, routes)
     app.add_middleware(_Measured, metrics=app.state.metrics)
     app.add_middleware(_WithoutNul)
+    app.add_middleware(Received)
     openapi.install(app, routes)
     return app
 

@@ -1,4 +1,4 @@
-"""Tenants, plans, tokens, rate limits and the audit log."""
+"""Tenants, plans, tokens and rate limits."""
 
 from __future__ import annotations
 
@@ -285,7 +285,3 @@ async def count_and_lock(connection: AnyConnection, tenant: int, what: Numbered)
     """How many the tenant has. Nobody else counts these until the transaction ends, so that none is added meanwhile."""
     await connection.execute(sql("tenants/lock_number"), _LOCKS[what], tenant)
     return int(await connection.fetchval(sql(f"tenants/count_{what}"), tenant))
-
-
-async def audit(connection: AnyConnection, *, tenant: int, user: str, action: str, target: str) -> None:
-    await connection.execute(sql("tenants/audit"), tenant, user, action, target)

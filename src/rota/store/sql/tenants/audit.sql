@@ -1,1 +1,0 @@
-insert into audit (tenant, user_name, action, target) values ($1, $2, $3, $4)
