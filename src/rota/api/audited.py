@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from fastapi import Request
@@ -16,7 +16,18 @@ from rota.store.database import AnyConnection
 Paused = TypeVar("Paused")
 
 
-async def audit(connection: AnyConnection, caller: Caller, action: str, target: str) -> None:
+async def audit(
+    connection: AnyConnection,
+    caller: Caller,
+    action: str,
+    target: str,
+    *,
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
+    reason: str = "",
+    outcome: str = "done",
+    tenant_id: int | None = None,
+) -> None:
     await tenants.audit(connection, tenant=caller.tenant_id, user=caller.user, action=action, target=target)
 
 
