@@ -138,7 +138,7 @@ def token_of(row: asyncpg.Record) -> TokenRow:
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
         owner=row["owner"],
-        name=row["name"],
+        name=row["token_name"],  # a plan has a name too
         scopes=None if row["scopes"] is None else tuple(row["scopes"]),
         created_by=row["created_by"],
         used_at=row["used_at"],
