@@ -181,6 +181,18 @@ RULES: dict[str, Rule] = {
 }
 
 
+SIGNED_IN = "signed-in"
+ANYBODY = "anybody"
+
+
+def permission_of(name: str) -> str:
+    """What the route with this function asks for, as a word: a scope, `signed-in` or `anybody`."""
+    rule = RULES.get(name)
+    if rule is None:
+        return ANYBODY
+    return SIGNED_IN if rule.scope is None else rule.scope.value
+
+
 def check_complete(routes: Iterable[BaseRoute]) -> None:
     """Every route is in the table, and the table has no other; a mistake ends the start of the process."""
     names = {route.endpoint.__name__ for route in routes if isinstance(route, APIRoute | APIWebSocketRoute)}
