@@ -28,8 +28,9 @@ wheel: install ## the package as a file in dist/, to install on other machines w
 	@rm -rf build
 	@echo "Install it with: pip install '$$(ls dist/rota-*.whl)[all]'"
 
-check: install ## generated client, format, lint, strict types, import contracts, sizes
+check: install ## generated client and tables, format, lint, strict types, import contracts, sizes
 	$(BIN)/python scripts/unasync --check
+	$(BIN)/python scripts/permission-tables --check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -38,6 +39,7 @@ check: install ## generated client, format, lint, strict types, import contracts
 
 format: install ## rewrite the code in the house style, and the blocking client from the async one
 	$(BIN)/python scripts/unasync
+	$(BIN)/python scripts/permission-tables
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from rota.api.app import ROUTERS
 from rota.api.described import description_of
 from rota.api.openapi import described_routes
+from rota.api.permissions import permission_of
 from tests.api.served import Served
 
 ROUTES = [route for router in ROUTERS for route in router.routes]
@@ -56,6 +57,18 @@ def test_operations_and_structures_have_short_names(served: Served) -> None:
     assert len(set(names)) == len(names)
     assert {"submit_task", "get_task", "wait_for_tasks"} <= set(names)
     assert {"Task", "TaskPage", "Schedule", "Problem", "Event"} <= set(document["components"]["schemas"])
+
+
+def test_every_operation_says_which_permission_it_needs(served: Served) -> None:
+    paths = served.send("GET", "/openapi.json").json()["paths"]
+    said = {
+        operation["operationId"]: operation["x-rota-permission"]
+        for methods in paths.values()
+        for operation in methods.values()
+    }
+    assert said.keys() >= {"submit_task", "add_user"}
+    assert {name: permission_of(name) for name in said} == said
+    assert (said["submit_task"], said["get_whoami"], said["get_health"]) == ("tasks:submit", "signed-in", "anybody")
 
 
 def test_every_answer_has_a_schema_and_every_reference_a_component(served: Served) -> None:

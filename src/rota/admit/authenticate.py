@@ -17,8 +17,9 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+from rota.admit.token_use import TokenUse
 from rota.attempt_key import PREFIX, AttemptKeys
 from rota.model.accounts.permissions import Binding, Rights, Role, rights, widest_role
 from rota.model.errors import Problem, not_found
@@ -33,6 +34,7 @@ REMEMBER_SECONDS = 1.5
 MOST_REMEMBERED = 10_000
 SESSION_IDLE = timedelta(hours=12)
 PROOF_COUNTS = timedelta(minutes=15)  # for changes of accounts and tokens by a signed-in user
+EXPIRES_SOON = timedelta(days=14)
 
 _TOKEN = re.compile(r"^rota_([a-z0-9]{12})_([A-Za-z0-9_-]{43})$", re.ASCII)
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -70,14 +72,20 @@ class Authenticator:
     def __init__(self, database: Database, attempt_keys: AttemptKeys) -> None:
         self._database = database
         self._attempt_keys = attempt_keys
+        self.token_use = TokenUse(database)
         self._remembered: dict[bytes, tuple[float, Caller]] = {}
 
-    async def caller(self, authorization: str | None, *, tenant: str | None = None) -> Caller:
-        """The bearer of a token or a key. `tenant`: the one that the request is to, if it is not the token's own."""
+    async def caller(
+        self, authorization: str | None, *, tenant: str | None = None, address: str | None = None
+    ) -> Caller:
+        """The bearer of a token or a key. `tenant`: the one that the request is to, if it is not the token's own.
+
+        `address`: where the request comes from.
+        """
         scheme, _, text = (authorization or "").partition(" ")
         if scheme.lower() != "bearer":
             raise unauthorized()
-        return await self._remember(f"{text}\n{tenant or ''}", lambda: self._look_up(text, tenant))
+        return await self._remember(f"{text}\n{tenant or ''}", lambda: self._look_up(text, tenant, address))
 
     async def session(self, secret: str, *, tenant: str | None = None) -> Caller:
         """The user of a session. `tenant`: the one that the request is to, if the session looks at another."""
@@ -98,7 +106,7 @@ class Authenticator:
         """Accounts, tokens, tenants or plans were changed through this node: the next requests see them as they are."""
         self._remembered = {}
 
-    async def _look_up(self, text: str, tenant: str | None) -> Caller:
+    async def _look_up(self, text: str, tenant: str | None, address: str | None) -> Caller:
         if text.startswith(PREFIX):
             return await self._look_up_attempt(text)
         match = _TOKEN.match(text.strip())
@@ -112,6 +120,7 @@ class Authenticator:
             own = FoundTenant(token.tenant_id, token.tenant, found.plan, found.trusted, found.support)
             to = await _other_tenant(connection, own, tenant)
         held = _rights(found.bindings, own, to).within(token.scopes)
+        self.token_use.note(token.id, token.used_at, address)
         return Caller(
             tenant_id=to.id,
             tenant=to.name,
@@ -124,7 +133,10 @@ class Authenticator:
             principal_id=token.owner,
             token_id=token.id,
             token_name=token.name or "",
-            foreign=to.id != token.tenant_id,
+            foreign=_is_foreign(found.bindings, to),
+            everywhere=held.everywhere,
+            expires_at=token.expires_at,
+            expires_soon=token.expires_at is not None and token.expires_at < datetime.now(UTC) + EXPIRES_SOON,
             pools=held.pools,
             restrictions=token.restrictions,
         )
@@ -150,7 +162,9 @@ class Authenticator:
             principal_id=found.principal,
             session_id=found.id,
             proved=found.proved,
-            foreign=all(binding.tenant != to.id for binding in found.bindings),
+            foreign=_is_foreign(found.bindings, to),
+            everywhere=held.everywhere,
+            expires_at=found.ends_at,
             pools=held.pools,
         )
 
@@ -191,9 +205,14 @@ async def _other_tenant(connection: AnyConnection, own: FoundTenant, name: str |
     return found
 
 
+def _is_foreign(bindings: Sequence[Binding], to: FoundTenant) -> bool:
+    """Whether only roles that hold everywhere open the tenant."""
+    return all(binding.tenant != to.id for binding in bindings)
+
+
 def _rights(bindings: Sequence[Binding], own: FoundTenant, to: FoundTenant) -> Rights:
     """Who has no rights at another tenant hears that it is not there; who has none at their own, what they lack."""
-    held = rights(bindings, to.id, support=to.support or to.id == own.id)
+    held = rights(bindings, to.id, support=to.support)
     if not held.scopes and to.id != own.id:
         raise not_found("tenant")
     return held

@@ -36,10 +36,11 @@ from rota.api.routes import (
     webhooks,
     why,
 )
+from rota.api.routes.accounts import service_accounts, tokens, users, whoami
 from rota.api.routes.operations import routes as operations
 from rota.api.routes.schedule import apply, schedules
 from rota.api.routes.worker import connections, objects
-from rota.api.services import Services
+from rota.api.services import TOKEN_EXPIRES, Services
 from rota.model.errors import Problem
 from rota.observe.metrics import Metrics
 
@@ -72,6 +73,10 @@ ROUTERS = (
             catalogue,
             retention,
             admin,
+            users,
+            service_accounts,
+            tokens,
+            whoami,
             connections,
             objects,
             schemas,
@@ -128,7 +133,7 @@ class _WithoutNul:
 
 
 class _Measured:
-    """Measures the time of every answer, by route template: ids never become labels."""
+    """Measures the time of every answer, by route template: ids never become labels. Says if a token expires soon."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -145,6 +150,9 @@ class _Measured:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                expires = scope.get(TOKEN_EXPIRES)
+                if expires is not None:
+                    message["headers"] = [*message["headers"], (b"rota-token-expires", expires.isoformat().encode())]
             await send(message)
 
         try:

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute
 
 from rota.api import problems
 from rota.api.described import EVENT_STREAM, TEXT, Content, Description, Media, Schema, description_of
+from rota.api.permissions import permission_of
 from rota.api.routes import once, schemas
 from rota.model.answers.fields import ABSENT_MARK
 from rota.model.answers.problems import ProblemDocument
@@ -75,6 +76,7 @@ def completed(document: dict[str, Any], routes: list[Route]) -> dict[str, Any]:
         parameters = [parameter.document() for parameter in (*description.query, *description.headers)]
         if parameters:
             operation["parameters"] = [*operation.get("parameters", []), *parameters]
+        operation["x-rota-permission"] = permission_of(operation["operationId"])
         if path.startswith("/v1") and not path.startswith(schemas.router.prefix):
             operation["security"] = [{"token": []}]
     return document

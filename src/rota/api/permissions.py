@@ -21,7 +21,7 @@ class Rule:
 
     scope: Scope | None
     by_tasks: bool = False  # the key of a running task will do: the route keeps it to the task's graph
-    by_restricted: bool = False  # a token for some tasks only will do: the route keeps it to these
+    by_restricted: bool = False  # a token for some tasks only will do: the route keeps it to what it is for
 
 
 SELF = Rule(None)
@@ -147,7 +147,24 @@ RULES: dict[str, Rule] = {
         "change_plan",
     ),
     # ---- accounts
-    **_rules(Scope.TOKENS_WRITE, "add_token", "list_tokens", "revoke_token"),
+    "get_whoami": Rule(None, by_tasks=True, by_restricted=True),
+    **_rules(Scope.TOKENS_WRITE, "add_token", "rotate_token", by_restricted=True),
+    **_rules(Scope.TOKENS_WRITE, "list_tokens", "get_token", "revoke_token"),
+    **_rules(Scope.USERS_READ, "list_users", "get_user", "list_service_accounts", "get_service_account"),
+    **_rules(
+        Scope.USERS_WRITE,
+        "add_user",
+        "change_user",
+        "remove_user",
+        "grant_user_role",
+        "revoke_user_role",
+        "add_service_account",
+        "change_service_account",
+        "remove_service_account",
+        "grant_service_account_role",
+        "revoke_service_account_role",
+        "set_support",
+    ),
     # ---- agents
     **_rules(
         Scope.WORK,
@@ -162,6 +179,18 @@ RULES: dict[str, Rule] = {
         "record_stage",
     ),
 }
+
+
+SIGNED_IN = "signed-in"
+ANYBODY = "anybody"
+
+
+def permission_of(name: str) -> str:
+    """What the route with this function asks for, as a word: a scope, `signed-in` or `anybody`."""
+    rule = RULES.get(name)
+    if rule is None:
+        return ANYBODY
+    return SIGNED_IN if rule.scope is None else rule.scope.value
 
 
 def check_complete(routes: Iterable[BaseRoute]) -> None:

@@ -51,6 +51,18 @@ def _whose(caller: Caller) -> str:
     return f"your role {caller.role.value}" if caller.session_id else f"this token ({caller.role.value})"
 
 
+def check_pool(caller: Caller, pool: str) -> None:
+    """Operators of some pools change these and their nodes only."""
+    if not caller.may_change(pool):
+        own = ", ".join(sorted(caller.pools or ())) or "no pool"
+        raise Problem(
+            "other-pool",
+            status=403,
+            title="Forbidden",
+            detail=f"your role as operator is for {own}, not for {pool}",
+        )
+
+
 def check_restrictions(request: Request, caller: Caller, *, by_restricted: bool) -> None:
     """A token that is for some tasks only opens the routes that keep it to these, from the networks it is for."""
     limits = caller.restrictions

@@ -43,6 +43,8 @@ from rota.timetable.ticker import Ticker
 
 T = TypeVar("T")
 
+TOKEN_EXPIRES = "rota.token_expires"  # in the scope of a request: when its token does, if that is soon
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -170,6 +172,10 @@ async def _caller(request: Request, found: Services) -> Caller:
     authorization, tenant = headers.get("authorization"), headers.get("rota-tenant")
     secret = session_secret(request, found.settings) if authorization is None else None
     if secret is None:
-        return await found.authenticator.caller(authorization, tenant=tenant)
+        address = request.client.host if request.client else None
+        caller = await found.authenticator.caller(authorization, tenant=tenant, address=address)
+        if caller.expires_soon:
+            request.scope[TOKEN_EXPIRES] = caller.expires_at
+        return caller
     check_own_site(request, found.settings)
     return await found.authenticator.session(secret, tenant=tenant)

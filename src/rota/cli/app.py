@@ -16,6 +16,7 @@ import typer
 
 from rota import __version__
 from rota.cli.shell import coercion, help_types, output, trouble
+from rota.cli.shell.chosen_tenant import choose_tenant
 
 # The module of each command, and the sentence that begins its help. In the order of `rota --help`, by panel.
 _PANELS = {
@@ -41,6 +42,7 @@ _PANELS = {
         "result": ("commands.tasks", "Print the JSON result of a task."),
         "events": ("commands.events", "Show events of your tasks and schedules."),
         "webhook": ("commands.webhooks", "Manage webhooks: signed messages about events."),
+        "whoami": ("commands.accounts.whoami", "Show who you are, what you may do, and when your token expires."),
         "me": ("commands.cluster", "Show your tenant, your plan's limits and how much of them is used."),
         "top": ("commands.top", "Show a pool's load, lanes, shares and nodes every second, until you press q."),
     },
@@ -66,7 +68,12 @@ _PANELS = {
     },
     "Administration": {
         "tenant": ("commands.tenants", "Manage tenants (administrators)."),
-        "token": ("commands.tokens", "Manage tokens (administrators)."),
+        "user": ("commands.accounts.users", "Manage users and their roles (administrators)."),
+        "service-account": (
+            "commands.accounts.service_accounts",
+            "Manage service accounts: what programs are.",
+        ),
+        "token": ("commands.accounts.tokens", "Manage tokens: what programs send instead of a password."),
         "plan": ("commands.plans", "Manage plans (administrators)."),
         "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
         "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane, cap and isolation."),
@@ -90,6 +97,7 @@ _COMMANDS = {name: command for commands in _PANELS.values() for name, command in
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code. Every error becomes one line on stderr and a code."""
     try:
+        arguments = choose_tenant(arguments)
         first = None if "_ROTA_COMPLETE" in os.environ else next(iter(arguments), "--help")
         code = build(first)(arguments, prog_name="rota", standalone_mode=False)
         sys.stdout.flush()
@@ -146,6 +154,9 @@ _EPILOG = "\n\n".join(
 
 def _root(
     context: typer.Context,
+    tenant: Annotated[  # taken before the tree is built, see `choose_tenant`
+        str | None, typer.Option("--tenant", metavar="NAME", help="Tenant to talk to, if you have a role at several.")
+    ] = None,
     version: Annotated[bool, typer.Option("-V", "--version", help="Show the version.")] = False,
 ) -> None:
     if version:

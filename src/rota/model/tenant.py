@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from rota.model.accounts.permissions import SCOPES, Reach, Role, Scope
@@ -78,6 +79,9 @@ class Caller:
     session_id: int = 0  # 0: no session
     proved: bool = False  # of a session: the user proved who they are a short time ago
     foreign: bool = False  # looks into a tenant where no binding is its own
+    everywhere: frozenset[Scope] = frozenset()  # of the scopes, those that it has at every tenant
+    expires_at: datetime | None = None  # its token or session; None: never
+    expires_soon: bool = False  # its token: answers say so
     pools: frozenset[str] | None = None  # whose nodes it may change; None: of all pools
     restrictions: Restrictions = UNRESTRICTED
     node_id: int | None = None  # the identity of the node whose agent it is
@@ -86,6 +90,10 @@ class Caller:
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes
+
+    def may_everywhere(self, scope: Scope) -> bool:
+        """Whether it has the scope by a role that holds everywhere, so not for the tenant of the request only."""
+        return scope in self.everywhere
 
     def may_change(self, pool: str) -> bool:
         """Whether its scopes hold for the nodes of this pool."""

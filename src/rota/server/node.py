@@ -244,6 +244,7 @@ def _loops(services: Services) -> dict[str, Coroutine[Any, Any, None]]:
         "facts": services.facts.run(),
         "waiting": services.waiting.run(),
         "open-connections": services.open_connections.run(),
+        "token-use": services.authenticator.token_use.run(),
         "events": services.events.run(),
         "late": services.events.run_late(),
         "expiry": run_expiry(database, lambda expired: tell_expired(services.leadership, services.waiting, expired)),

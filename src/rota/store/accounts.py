@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import asyncpg
 
@@ -44,6 +44,7 @@ class FoundSession:
     user: str
     proved: bool  # who the user is, a short time ago
     seen_long_ago: bool
+    ends_at: datetime
     tenant: FoundTenant
     bindings: tuple[Binding, ...]
 
@@ -61,6 +62,7 @@ async def find_session(
         user=row["user_name"],
         proved=row["proved"],
         seen_long_ago=row["seen_long_ago"],
+        ends_at=row["ends_at"],
         tenant=_tenant(row),
         bindings=bindings_of(row),
     )

@@ -91,11 +91,11 @@ async def find_service(connection: AnyConnection, name: str, tenant_id: int) -> 
 
 
 async def read_principals(
-    connection: AnyConnection, *, tenant_id: int | None, after: tuple[str, int] = ("", 0), limit: int
+    connection: AnyConnection, kind: Kind, *, tenant_id: int | None, after: str = "", limit: int
 ) -> list[PrincipalRow]:
     """By name. `tenant_id`: those with a role at this tenant, or that belong to it; None: all."""
     return await _with_bindings(
-        connection, await connection.fetch(sql("accounts/read_principals"), tenant_id, *after, limit)
+        connection, await connection.fetch(sql("accounts/read_principals"), kind, tenant_id, after, limit)
     )
 
 
@@ -128,6 +128,15 @@ async def remove_binding(
         )
         is not None
     )
+
+
+async def set_email(connection: AnyConnection, number: int, email: str | None) -> bool:
+    """False: another principal has the address."""
+    try:
+        await connection.execute(sql("accounts/set_email"), number, email)
+    except asyncpg.UniqueViolationError:
+        return False
+    return True
 
 
 async def disable_principal(connection: AnyConnection, number: int, disabled: bool) -> None:

@@ -69,6 +69,7 @@ class TenantRow:
     created_at: datetime
     trusted: bool
     paused: bool = False  # no further task of the tenant starts
+    support: bool = False  # roles that hold everywhere see the payload of its tasks
 
 
 async def add_tenant(connection: AnyConnection, name: str, plan: str, *, trusted: bool = False) -> TenantRow | None:
@@ -85,6 +86,12 @@ async def read_tenants(connection: AnyConnection) -> list[TenantRow]:
 async def pause_tenant(connection: AnyConnection, name: str, paused: bool) -> TenantRow | None:
     """None: there is no such tenant. Leaders notice when they next read the tenants' limits."""
     row = await connection.fetchrow(sql("tenants/pause_tenant"), name, paused)
+    return None if row is None else TenantRow(*row)
+
+
+async def support_tenant(connection: AnyConnection, name: str, support: bool) -> TenantRow | None:
+    """Whether roles that hold everywhere see the payload of the tenant's tasks. None: there is no such tenant."""
+    row = await connection.fetchrow(sql("tenants/support_tenant"), name, support)
     return None if row is None else TenantRow(*row)
 
 
@@ -109,10 +116,11 @@ class TokenRow:
     created_by: str
     used_at: datetime | None
     used_from: str | None
+    replaced_by: int | None  # by rotation: the token that people should use now
     restrictions: Restrictions
 
 
-def _token(row: asyncpg.Record) -> TokenRow:
+def token_of(row: asyncpg.Record) -> TokenRow:
     restrictions = Restrictions(
         pools=tuple(row["pools"] or ()),
         names=tuple(row["names"] or ()),
@@ -130,11 +138,12 @@ def _token(row: asyncpg.Record) -> TokenRow:
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
         owner=row["owner"],
-        name=row["name"],
+        name=row["token_name"],  # a plan has a name too
         scopes=None if row["scopes"] is None else tuple(row["scopes"]),
         created_by=row["created_by"],
         used_at=row["used_at"],
         used_from=row["used_from"],
+        replaced_by=row["replaced_by"],
         restrictions=UNRESTRICTED if restrictions == UNRESTRICTED else restrictions,
     )
 
@@ -148,7 +157,13 @@ async def add_token(
     user: str,
     role: Role,
     expires: timedelta | datetime | None,
+    owner: int | None = None,
+    name: str | None = None,
+    scopes: Sequence[str] | None = None,
+    restrictions: Restrictions = UNRESTRICTED,
+    by: str = "",
 ) -> int:
+    """`owner` None: it has the rights of its role, whatever becomes of its user."""
     number = await connection.fetchval(
         sql("tenants/add_token"),
         public_id,
@@ -158,13 +173,16 @@ async def add_token(
         role.value,
         expires if isinstance(expires, datetime) else None,
         expires if isinstance(expires, timedelta) else None,
+        owner,
+        name,
+        scopes,
+        restrictions.pools or None,
+        restrictions.names or None,
+        restrictions.own,
+        restrictions.networks or None,
+        by,
     )
     return int(number)
-
-
-async def read_tokens(connection: AnyConnection) -> list[TokenRow]:
-    rows = await connection.fetch(sql("tenants/read_tokens"))
-    return [_token(row) for row in rows]
 
 
 async def has_tokens(connection: AnyConnection) -> bool:
@@ -201,7 +219,7 @@ async def find_token(connection: AnyConnection, public_id: str) -> FoundToken | 
     row = await connection.fetchrow(sql("tenants/find_token"), public_id)
     if row is None:
         return None
-    token = _token(row)
+    token = token_of(row)
     return FoundToken(
         row=token,
         secret_hash=row["secret_hash"],

@@ -1,36 +1,31 @@
-"""Administration: tenants, tokens, plans. Every change is audited."""
+"""Administration: tenants and plans. Every change is audited."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
-from rota.admit.authenticate import make_token
 from rota.admit.judge.fields import LONGEST_TOLERANCE_MS
-from rota.admit.limits import check_number
 from rota.api.answers import answer, filled, plan_of
 from rota.api.audited import audit, pause_named
 from rota.api.described import described
 from rota.api.leaders import RecallOrder, take_back
-from rota.api.requests import digits, existing, given, read_json
+from rota.api.requests import existing, given, read_json
+from rota.api.routes.accounts.managing import check_proved
 from rota.api.services import authorise, read_all, tell_of_rules
-from rota.model.accounts.permissions import Role
+from rota.model.accounts.permissions import Scope
 from rota.model.answers.cluster import (
-    NewToken,
     PausedTenant,
     PlanDocument,
     PlanList,
     TenantDocument,
     TenantList,
-    TokenDocument,
-    TokenList,
 )
-from rota.model.errors import FaultList, conflict, invalid, not_found
+from rota.model.errors import FaultList, conflict
 from rota.model.request.rules import amount_of
 from rota.model.resources import CPU_LIMITS, CpuLimit
 from rota.model.tenant import Plan
@@ -41,7 +36,6 @@ from rota.store.database import AnyConnection
 router = APIRouter(prefix="/v1", tags=["administration"])
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
-_USER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$", re.ASCII)
 _NUMBERS = (
     "tasks_per_hour",
     "burst",
@@ -53,7 +47,6 @@ _NUMBERS = (
     "secrets",
     "graphs",
 )
-_DATE = re.compile(r"^\d{4}-", re.ASCII)
 
 
 class TenantRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,11 +62,8 @@ class TenantChange(msgspec.Struct, forbid_unknown_fields=True):
     trusted: bool | UnsetType = UNSET
 
 
-class TokenRequest(msgspec.Struct, forbid_unknown_fields=True):
-    tenant: str
-    user: str
-    role: str = "member"
-    expires: int | float | str | None = None
+class SupportChange(msgspec.Struct, forbid_unknown_fields=True):
+    support: bool
 
 
 class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -136,6 +126,34 @@ async def change_tenant(request: Request, name: str) -> Response:
     return answer(filled(TenantDocument, changed))
 
 
+@router.put("/tenants/{name}/support")
+@described(TenantDocument, body=SupportChange)
+async def set_support(request: Request, name: str) -> Response:
+    """Whether viewers and operators everywhere see output, results and files of the tenant's tasks.
+
+    An administrator of a tenant changes it for that tenant.
+    """
+    services, caller = await authorise(request)
+    check_proved(caller)
+    change = await read_json(request, SupportChange)
+    own = name == caller.tenant or caller.may_everywhere(Scope.USERS_WRITE)
+    async with services.database.engine() as connection, connection.transaction():
+        before = next((row for row in await tenants.read_tenants(connection) if row.name == name), None)
+        changed = await tenants.support_tenant(connection, name, change.support) if own else None
+        tenant, old = existing(changed, "tenant"), existing(before, "tenant")
+        await audit(
+            connection,
+            caller,
+            "tenant.support",
+            name,
+            before={"support": old.support},
+            after={"support": tenant.support},
+            tenant_id=tenant.id,
+        )
+    services.authenticator.forget()
+    return answer(filled(TenantDocument, tenant))
+
+
 @router.post("/tenants/{name}/pause")
 @described(PausedTenant)
 async def pause_tenant(request: Request, name: str) -> Response:
@@ -174,95 +192,6 @@ async def list_tenants(request: Request) -> Response:
     """All tenants."""
     rows = await read_all(request, tenants.read_tenants)
     return answer(TenantList(tenants=[filled(TenantDocument, tenant) for tenant in rows]))
-
-
-@router.post("/tokens", status_code=201)
-@described(NewToken, body=TokenRequest)
-async def add_token(request: Request) -> Response:
-    """Makes a token. Its text is in this answer only."""
-    services, caller = await authorise(request)
-    body = await read_json(request, TokenRequest)
-    faults = FaultList()
-    if body.role not in set(Role):
-        faults.add("role", "out-of-range", f"{body.role[:40]!r} is not a role; there are {', '.join(Role)}")
-    if not _USER.match(body.user):
-        faults.add("user", "invalid-name", "a user's name has 1 to 100 letters, digits or . _ @ + -")
-    expires = _expiry(body.expires, faults)
-    async with services.database.engine() as connection, connection.transaction():
-        found = next((t for t in await tenants.read_tenants(connection) if t.name == body.tenant), None)
-        if found is None:
-            faults.add("tenant", "unknown-tenant", f"there is no tenant {body.tenant[:40]!r}")
-        if faults.faults or found is None:
-            raise invalid(faults.faults)
-        plan = _named(await tenants.read_plans(connection), found.plan)
-        await check_number(connection, found.id, plan, "tokens")
-        token = make_token()
-        number = await tenants.add_token(
-            connection,
-            public_id=token.public_id,
-            secret_hash=token.secret_hash,
-            tenant_id=found.id,
-            user=body.user,
-            role=Role(body.role),
-            expires=expires,
-        )
-        await audit(connection, caller, "token.add", f"{body.tenant}/{body.user}")
-    made = NewToken(
-        id=number,
-        token=token.text,
-        public_id=token.public_id,
-        tenant=body.tenant,
-        user=body.user,
-        role=body.role,
-    )
-    return answer(made, 201)
-
-
-def _expiry(value: float | str | None, faults: FaultList) -> timedelta | datetime | None:
-    """A time (2030-01-31T08:00:00Z), or a duration from now (90d)."""
-    if value is None:
-        return None
-    if isinstance(value, str) and _DATE.match(value):
-        try:
-            at = datetime.fromisoformat(value)
-        except ValueError:
-            at = None
-        if at is None or at.tzinfo is None or not 2000 <= at.year <= 2500:
-            faults.add(
-                "expires", "invalid-time", f"{value[:60]!r} is not a time with a zone; write 2030-01-31T08:00:00Z"
-            )
-            return None
-        return at
-    try:
-        expires = timedelta(milliseconds=milliseconds_of(value))
-    except (ValueError, OverflowError) as error:
-        faults.add("expires", "out-of-range", str(error))
-        return None
-    if not timedelta(0) < expires <= timedelta(days=3660):
-        faults.add("expires", "out-of-range", "a token expires after now and within ten years")
-    return expires
-
-
-@router.get("/tokens")
-@described(TokenList)
-async def list_tokens(request: Request) -> Response:
-    """All tokens, without their text."""
-    rows = await read_all(request, tenants.read_tokens)
-    return answer(TokenList(tokens=[filled(TokenDocument, row) for row in rows]))
-
-
-@router.delete("/tokens/{number}", status_code=204)
-@described(None)
-async def revoke_token(request: Request, number: str) -> Response:
-    """Revokes a token, by its id."""
-    services, caller = await authorise(request)
-    wanted = existing(digits(number, 10), "token")
-    async with services.database.engine() as connection:
-        if wanted >= 2**31 or not await tenants.revoke_token(connection, wanted):
-            raise not_found("token")
-        await audit(connection, caller, "token.revoke", number)
-    await tell_of_rules(services)
-    return Response(status_code=204)
 
 
 @router.get("/plans")

@@ -12,7 +12,7 @@ from rota.api.answers import answer, filled, node_of, plan_of
 from rota.api.audited import audit
 from rota.api.described import TRUTH, Parameter, described, read_query
 from rota.api.leaders import RecallOrder, all_loads, take_back, tell_to_reload
-from rota.api.requests import SMALL_BODY, read_body, truth_of
+from rota.api.requests import SMALL_BODY, check_pool, read_body, truth_of
 from rota.api.services import Services, authorise, tell_of_rules
 from rota.model.answers.cluster import (
     DatabaseCheck,
@@ -121,6 +121,7 @@ async def reload_node(request: Request, node: str) -> Response:
     """After a deployment: warm processes of the node finish their calls, and new ones load the new code."""
     services, caller = await authorise(request)
     found = await _node(services, node)
+    check_pool(caller, found["pool"])
     pool = services.membership.pools.get(found["pool"])
     answered = None if pool is None else await tell_to_reload(services, pool.id, found["id"])
     if answered is None:
@@ -141,6 +142,7 @@ async def remove_node(request: Request, node: str) -> Response:
     """Forgets a node that has left or is lost, and its drain. A worker that returns under the name is a new node."""
     services, caller = await authorise(request)
     found = await _node(services, node)
+    check_pool(caller, found["pool"])
     async with services.database.engine() as connection:
         if not await nodes.remove_node(connection, found["id"]):
             why = f"node {found['name']} is {found['state']}: stop its worker first; one that died counts for a minute"
@@ -152,6 +154,7 @@ async def remove_node(request: Request, node: str) -> Response:
 async def _set_draining(request: Request, node: str, *, draining: bool) -> Response:
     services, caller = await authorise(request)
     found = await _node(services, node)
+    check_pool(caller, found["pool"])
     body = await read_body(request, limit=SMALL_BODY) if draining else b""
     deadline_seconds = _deadline_seconds(decode(body, DrainRequest)) if body else None
     async with services.database.engine() as connection:

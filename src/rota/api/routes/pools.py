@@ -12,7 +12,7 @@ from rota.api.answers import answer, filled
 from rota.api.audited import audit, pause_named
 from rota.api.described import described
 from rota.api.leaders import RecallOrder, take_back
-from rota.api.requests import existing, given, read_json
+from rota.api.requests import check_pool, existing, given, read_json
 from rota.api.routes.catalogue import check_name
 from rota.api.services import authorise, read_all, tell_of_rules
 from rota.model.answers.catalogue import PausedPool, PoolDocument, PoolList
@@ -93,6 +93,7 @@ async def pause_pool(request: Request, name: str) -> Response:
     What nodes have received and not begun is taken back before the answer. `may_still_start` counts the tasks of nodes
     that did not confirm it within a second.
     """
+    await _check_operates(request, name)
     services, pool = await pause_named(request, "pool", name, catalogue.pause_pool, True)
     await tell_of_rules(services)
     left = await take_back(services, [pool.id], RecallOrder())
@@ -103,9 +104,18 @@ async def pause_pool(request: Request, name: str) -> Response:
 @described(PoolDocument)
 async def resume_pool(request: Request, name: str) -> Response:
     """Starts tasks in the pool again."""
+    await _check_operates(request, name)
     services, pool = await pause_named(request, "pool", name, catalogue.pause_pool, False)
     await tell_of_rules(services)
     return answer(filled(PoolDocument, pool))
+
+
+async def _check_operates(request: Request, name: str) -> None:
+    """Raises unless the caller is an operator of this pool, or of all."""
+    services, caller = await authorise(request)
+    if caller.pools is not None:
+        async with services.database.engine() as connection:
+            check_pool(caller, _named(await catalogue.read_pools(connection), name).name)
 
 
 def _named(pools: list[PoolRule], name: str) -> PoolRule:

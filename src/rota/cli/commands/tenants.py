@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from rota.cli.shell import checks
-from rota.cli.shell.connection import show
+from rota.cli.shell.connection import connect, show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import cluster_calls
+from rota.model.answers.cluster import TenantDocument
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant.")]
 
@@ -19,7 +20,14 @@ _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant."
 def add_to(app: typer.Typer) -> None:
     tenant = add_group(app, "tenant", "Manage tenants (administrators).")
     add_command(tenant, "add", add, "rota tenant add acme --plan standard")
-    add_command(tenant, "set", change, "rota tenant set acme --plan business", "rota tenant set acme --trusted")
+    add_command(
+        tenant,
+        "set",
+        change,
+        "rota tenant set acme --plan business",
+        "rota tenant set acme --trusted",
+        "rota tenant set acme --support on",
+    )
     add_command(tenant, "pause", pause, "rota tenant pause acme")
     add_command(tenant, "resume", resume, "rota tenant resume acme")
     add_command(tenant, "list", list_tenants, "rota tenant list")
@@ -42,16 +50,31 @@ def change(
     trusted: Annotated[
         bool | None, typer.Option("--trusted/--untrusted", help="Whether its code may run without a sandbox.")
     ] = None,
+    support: Annotated[
+        str | None,
+        typer.Option(metavar="on|off", help="Whether viewers and operators everywhere see its logs, results, files."),
+    ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change a tenant's plan, or whether it is trusted."""
+    """Change a tenant's plan, whether it is trusted, or whether it lets others look into its tasks for support.
+
+    --support is also for administrators of the tenant; the others are for administrators everywhere.
+    """
     changes = checks.given(plan=plan, trusted=trusted)
-    checks.some("tenant set", changes, "thing to change")
-    show(
-        cluster_calls.change_tenant(checks.word("NAME", name), changes),
-        output_format,
-        lambda answer: f"tenant {answer.name}: plan {answer.plan}, {'trusted' if answer.trusted else 'not trusted'}",
-    )
+    checks.one_of("--support", support, ("on", "off"))
+    checks.some("tenant set", checks.given(**changes, support=support), "thing to change")
+    calls = [cluster_calls.change_tenant(checks.word("NAME", name), changes)] if changes else []
+    if support is not None:
+        calls.append(cluster_calls.support_tenant(checks.word("NAME", name), support == "on"))
+    for call in calls[:-1]:
+        with connect() as client:
+            client.exchange(call)
+    show(calls[-1], output_format, _tenant)
+
+
+def _tenant(answer: TenantDocument) -> str:
+    trust = "trusted" if answer.trusted else "not trusted"
+    return f"tenant {answer.name}: plan {answer.plan}, {trust}{', support on' if answer.support else ''}"
 
 
 def pause(name: _Name, output_format: Output = Format.TABLE) -> None:

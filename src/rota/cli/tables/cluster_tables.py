@@ -1,4 +1,4 @@
-"""Tables of the cluster and its users: me, nodes, servers, tenants, tokens, plans."""
+"""Tables of the cluster and its users: me, nodes, servers, tenants, plans."""
 
 from __future__ import annotations
 
@@ -145,37 +145,19 @@ def servers(answer: documents.ServerList) -> str:
 
 def tenants(answer: documents.TenantList) -> str:
     now = datetime.now(UTC)
-    columns = ("NAME", "PLAN", "TRUSTED", "PAUSED", "CREATED>")
+    columns = ("NAME", "PLAN", "TRUSTED", "PAUSED", "SUPPORT?", "CREATED>")
     rows = [
         (
             one.name,
             one.plan or NOTHING,
             "yes" if one.trusted else "no",
             "yes" if one.paused else "no",
+            "on" if one.support else NOTHING,
             ago(one.created_at, now),
         )
         for one in answer.tenants
     ]
     return table(columns, rows, empty="no tenants")
-
-
-def tokens(answer: documents.TokenList) -> str:
-    now = datetime.now(UTC)
-    columns = ("ID>", "TOKEN", "TENANT", "USER", "ROLE", "CREATED>", "EXPIRES>", "REVOKED>")
-    rows = [
-        (
-            str(one.id),
-            f"{one.public_id}…" if one.public_id else NOTHING,
-            one.tenant,
-            one.user,
-            one.role,
-            ago(one.created_at, now),
-            ago(one.expires_at, now) if one.expires_at else "never",
-            ago(one.revoked_at, now),
-        )
-        for one in answer.tokens
-    ]
-    return table(columns, rows, empty="no tokens")
 
 
 def plans(answer: documents.PlanList) -> str:

@@ -1,10 +1,10 @@
-"""The requests about the cluster and its users: me, nodes, servers, tenants, tokens, plans."""
+"""The requests about the cluster and its users: me, nodes, servers, tenants, plans."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rota.client.calls.call import Call, delete, get, patch, post, segment
+from rota.client.calls.call import Call, delete, get, patch, post, put, segment
 from rota.model.answers import cluster as documents
 
 
@@ -70,17 +70,9 @@ def resume_tenant(name: str) -> Call[documents.TenantDocument]:
     return post(f"/v1/tenants/{name}/resume", documents.TenantDocument, repeatable=True)
 
 
-def tokens() -> Call[documents.TokenList]:
-    return get("/v1/tokens", documents.TokenList)
-
-
-def add_token(*, tenant: str, user: str, role: str, expires: str | None) -> Call[documents.NewToken]:
-    body = {"tenant": tenant, "user": user, "role": role}
-    return post("/v1/tokens", documents.NewToken, body if expires is None else {**body, "expires": expires})
-
-
-def revoke_token(token_id: int) -> Call[None]:
-    return delete(f"/v1/tokens/{token_id}")
+def support_tenant(name: str, support: bool) -> Call[documents.TenantDocument]:
+    """Whether viewers and operators everywhere see output, results and files of the tenant's tasks."""
+    return put(f"/v1/tenants/{segment(name)}/support", documents.TenantDocument, {"support": support})
 
 
 def plans() -> Call[documents.PlanList]:

@@ -67,6 +67,8 @@ def http_options(profile: Profile, transport: Callable[..., Any]) -> dict[str, A
     headers = {"Accept": "application/json", "User-Agent": "rota-python"}
     if profile.token is not None:
         headers["Authorization"] = f"Bearer {profile.token}"
+    if profile.tenant is not None:
+        headers["Rota-Tenant"] = profile.tenant
     secure = profile.servers[0].startswith("https://")  # all of them are, or none
     path = socket_of(profile.servers[0])
     if path is not None:  # one socket and no other address

@@ -27,6 +27,7 @@ class Profile:
 
     servers: tuple[str, ...]
     token: str | None = field(default=None, repr=False)
+    tenant: str | None = None  # that requests are to; None: the token's own
 
 
 def resolve(
@@ -48,7 +49,7 @@ def resolve(
             servers = servers or stored.servers
     if servers is None:
         raise ConfigurationError(f"no server is named; {HOW_TO_NAME_A_SERVER}")
-    return Profile(servers, _checked(token))
+    return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")))
 
 
 def read_profile(path: Path) -> Profile:
@@ -94,6 +95,13 @@ def _checked(token: str | None) -> str | None:
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
         raise ConfigurationError("the token has characters that no token has; copy it whole, and nothing else")
     return token or None
+
+
+def _tenant(name: str | None) -> str | None:
+    name = name.strip() if name else None
+    if name and not all(character.isascii() and (character.isalnum() or character == "-") for character in name):
+        raise ConfigurationError(f"ROTA_TENANT: {name[:60]!r} is not a tenant's name; it has a-z, 0-9 and -")
+    return name or None
 
 
 def _toml_text(value: str) -> str:

@@ -7,7 +7,7 @@ to a tenant. Which scope a route needs is in `api/permissions.py`. The tables of
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 
@@ -168,32 +168,43 @@ class Rights:
 
     scopes: frozenset[Scope]
     pools: frozenset[str] | None  # whose nodes it may change; None: of all pools
+    everywhere: frozenset[Scope] = frozenset()  # of the scopes, those that it has at every tenant
 
-    def without(self, scopes: Iterable[Scope]) -> Rights:
-        return Rights(self.scopes.difference(scopes), self.pools)
-
-    def within(self, scopes: Iterable[str] | None) -> Rights:
+    def within(self, scopes: Collection[str] | None) -> Rights:
         """Those of a token: never more than its owner's. `scopes` None: all that are not given by name only."""
-        if scopes is not None:
-            return Rights(frozenset(scope for scope in self.scopes if scope.value in set(scopes)), self.pools)
-        return self if Scope.ADMIN in self.scopes else self.without(_NAMED_ONLY)
+        if scopes is None:
+            return self if Scope.ADMIN in self.scopes else self._only(self.scopes - _NAMED_ONLY)
+        return self._only(frozenset(scope for scope in self.scopes if scope.value in scopes))
+
+    def _only(self, scopes: frozenset[Scope]) -> Rights:
+        return Rights(scopes, self.pools, self.everywhere & scopes)
 
 
 def rights(bindings: Iterable[Binding], tenant: int, *, support: bool) -> Rights:
     """`support`: the tenant lets those who hold a role everywhere see the payload of its tasks."""
     scopes: set[Scope] = set()
+    everywhere: set[Scope] = set()
     pools: set[str] = set()
     for binding in bindings:
         if binding.tenant in (None, tenant):
-            scopes |= SCOPES.get((binding.role, binding.reach), frozenset())
-            if support and binding.role in (Role.VIEWER, Role.OPERATOR) and binding.reach is Reach.EVERYWHERE:
-                scopes |= PAYLOAD
+            found = scopes_at(binding)
+            scopes |= found
+            if binding.reach is Reach.EVERYWHERE:
+                everywhere |= found
+                if support and binding.role in (Role.VIEWER, Role.OPERATOR):
+                    scopes |= PAYLOAD
             if binding.pool is not None:
                 pools.add(binding.pool)
-    everywhere = any(
-        binding.role in (Role.OPERATOR, Role.ADMIN) and binding.reach is Reach.EVERYWHERE for binding in bindings
+    return Rights(
+        frozenset(scopes),
+        None if Scope.NODES_WRITE in everywhere else frozenset(pools),
+        frozenset(everywhere),
     )
-    return Rights(frozenset(scopes), None if everywhere else frozenset(pools))
+
+
+def scopes_at(binding: Binding) -> frozenset[Scope]:
+    """What a binding gives, where it counts."""
+    return SCOPES.get((binding.role, binding.reach), frozenset())
 
 
 _WIDEST_FIRST = (Role.ADMIN, Role.OPERATOR, Role.MEMBER, Role.VIEWER, Role.WORKER)

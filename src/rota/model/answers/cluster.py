@@ -1,4 +1,4 @@
-"""The cluster and its users: plans, nodes, server nodes and their health, tenants, tokens."""
+"""The cluster and its users: plans, nodes, server nodes and their health, tenants."""
 
 from __future__ import annotations
 
@@ -132,6 +132,7 @@ class TenantDocument(msgspec.Struct, frozen=True, kw_only=True):
     trusted: bool = False
     paused: bool = False
     created_at: Time | None = None
+    support: bool = False  # roles that hold everywhere see logs, results and files of its tasks
 
 
 class PausedTenant(TenantDocument, frozen=True, kw_only=True):
@@ -144,36 +145,6 @@ class TenantList(msgspec.Struct, frozen=True, kw_only=True):
     """All tenants."""
 
     tenants: list[TenantDocument]
-
-
-class TokenDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A token, without its secret text."""
-
-    id: int
-    public_id: str = ""
-    tenant: str = ""
-    user: str = ""
-    role: str = ""
-    created_at: Time | None = None
-    expires_at: Time | None = None
-    revoked_at: Time | None = None
-
-
-class TokenList(msgspec.Struct, frozen=True, kw_only=True):
-    """All tokens."""
-
-    tokens: list[TokenDocument]
-
-
-class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A new token. Its text is in this answer only; the server keeps a hash."""
-
-    id: int
-    token: str
-    public_id: str = ""
-    tenant: str = ""
-    user: str = ""
-    role: str = ""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""Commands about accounts: users, service accounts, tokens, and `rota whoami`."""

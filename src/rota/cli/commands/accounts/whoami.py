@@ -1,0 +1,20 @@
+"""`rota whoami`: who you are for the server, and what you may do."""
+
+from __future__ import annotations
+
+import typer
+
+from rota.cli.shell.connection import show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables import account_tables
+from rota.cli.tables.render import add_command
+from rota.client.calls import account_calls
+
+
+def add_to(app: typer.Typer) -> None:
+    add_command(app, "whoami", whoami, "rota whoami", "rota --tenant acme whoami", "rota whoami -o json")
+
+
+def whoami(output_format: Output = Format.TABLE) -> None:
+    """Show who you are, at which tenant, what you may do there, and when your token expires."""
+    show(account_calls.whoami(), output_format, account_tables.whoami)

@@ -1,0 +1,1 @@
+update principals set email = $2 where id = $1
