@@ -196,6 +196,11 @@ def rights(bindings: Iterable[Binding], tenant: int, *, support: bool) -> Rights
     return Rights(frozenset(scopes), None if everywhere else frozenset(pools))
 
 
+def looks_into(binding: Binding, tenant: int) -> bool:
+    """Whether it lets its principal see a tenant that is not theirs. Workers, and operators of one pool, need none."""
+    return binding.tenant == tenant or (binding.reach is Reach.EVERYWHERE and binding.role is not Role.WORKER)
+
+
 _WIDEST_FIRST = (Role.ADMIN, Role.OPERATOR, Role.MEMBER, Role.VIEWER, Role.WORKER)
 
 
