@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from rota.api.origin import origin
-from rota.api.requests import existing
+from rota.api.requests import check_pool, existing
 from rota.api.services import Services, authorise
 from rota.model.audit import Entry, Outcome
 from rota.model.tenant import Caller
@@ -146,6 +146,8 @@ async def pause_named(
 ) -> tuple[Services, Paused]:
     """Pauses or resumes a pool or a tenant; `store` returns its new state, None if it does not exist."""
     services, caller = await authorise(request)
+    if what == "pool":
+        check_pool(caller, name)
     async with services.database.engine() as connection, connection.transaction():
         found = existing(await store(connection, name, paused), what)
         tenant_id = getattr(found, "id", None) if what == "tenant" else None

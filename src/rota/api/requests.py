@@ -47,6 +47,18 @@ def check_scope(caller: Caller, scope: Scope) -> Caller:
     return caller
 
 
+def check_pool(caller: Caller, pool: str) -> None:
+    """An operator of some pools changes the nodes of these only."""
+    if not caller.may_change(pool):
+        own = ", ".join(sorted(caller.pools or ()))
+        raise Problem(
+            "wrong-pool",
+            status=403,
+            title="Forbidden",
+            detail=f"{_whose(caller)} may change the nodes of {own or 'no pool'}, not of {pool}",
+        )
+
+
 def _whose(caller: Caller) -> str:
     return f"your role {caller.role.value}" if caller.session_id else f"this token ({caller.role.value})"
 
