@@ -146,7 +146,8 @@ async def wait_for_tasks(request: Request) -> Response:
             if not ended.more and not (body.any and here):
                 for number in here:
                     waiter.ended(number)
-                if await waiter.until_over(body.timeout) or len(waiter.left) < len(ids) - len(here):
+                over = await services.open_connections.answer(caller, waiter.until_over(body.timeout))
+                if over or len(waiter.left) < len(ids) - len(here):
                     ended = await _ended(services, caller, body, ids)
     pending = len(ids) - len(ended.ids.intersection(ids))
     begun: dict[int, int] = {}

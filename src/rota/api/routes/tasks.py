@@ -224,7 +224,8 @@ async def get_task(request: Request, task: str) -> Response:
     with services.waiting.waiter([number]) as waiter:
         document = await task_answer(services, caller, number)
         ended = document.status not in (Status.WAITING.value, Status.IN_PROGRESS.value)
-        if not ended and seconds and await waiter.until_over(seconds):
+        waits = not ended and seconds
+        if waits and await services.open_connections.answer(caller, waiter.until_over(seconds)):
             document = await task_answer(services, caller, number)
     return answer(document)
 
