@@ -20,6 +20,8 @@ from tests.api.served import Served
 from tests.api.two_tenants import probes
 from tests.api.two_tenants.probes import PROBES, ROUTES, WANTED, Ask, Probe
 from tests.api.two_tenants.things import CANARY, WORK, Things, everything_of, made_by, nobodys, use_large_ids
+from tests.harness.cluster import CALM, Cluster
+from tests.harness.postgres import TestPostgres
 
 # What differs between two answers about the same: ids and times of what the sender made itself, and random numbers.
 _VARY = frozenset({"instance", "claim", "token", "public_id", "secret"})
@@ -43,15 +45,19 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(served: Served) -> World:
-    things = []
-    use_large_ids(served)
-    for _ in range(2):
-        tenant, _ = served.add_tenant()
-        body = {"tenant": tenant, "user": f"{CANARY}-ann", "role": "member"}
-        token = served.send("POST", "/v1/tokens", body, token=served.cluster.tokens.admin).json()["token"]
-        things.append(made_by(served, tenant, token, f"{CANARY}-ann"))
-    return World(served, things[0], nobodys(things[1].cursor))
+def world(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A server node of its own, because all its ids must be large from the start."""
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("tenants"), time_scale=CALM) as running:
+        use_large_ids(Served(running))
+        running.add_server()
+        served = Served.on(running)
+        things = []
+        for _ in range(2):
+            tenant, _ = served.add_tenant()
+            body = {"tenant": tenant, "user": f"{CANARY}-ann", "role": "member"}
+            token = served.send("POST", "/v1/tokens", body, token=running.tokens.admin).json()["token"]
+            things.append(made_by(served, tenant, token, f"{CANARY}-ann"))
+        yield World(served, things[0], nobodys(things[1].cursor))
 
 
 def test_every_way_to_name_a_thing_has_a_probe() -> None:
