@@ -47,6 +47,11 @@ class Person:
         """Takes the role away, as an administrator on another server node would."""
         self.do(remove_binding, self.principal, binding)
 
+    def restrict(self, **columns: object) -> None:
+        """Restricts its token, before it is used. The names of columns are ours."""
+        for column, value in columns.items():
+            self.served.ask(f"update tokens set {column} = $1 where owner = $2", value, self.principal)
+
     def do(self, act: Callable[..., Awaitable[object]], *arguments: object) -> None:
         async def run() -> None:
             connection = await asyncpg.connect(self.served.cluster.database)

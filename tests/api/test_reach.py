@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rota.model.accounts.permissions import Binding, Role
@@ -47,6 +49,43 @@ def test_a_role_elsewhere_opens_no_tenant(served: Served, binding: Binding) -> N
     served.ask("update sessions set tenant = $1 where principal = $2", tenant, person.principal)
     answer = served.send("GET", "/v1/tasks", token=None, headers=person.cookie)
     assert problem(answer) == Said(403, "missing-scope"), "a session that was switched by another door"
+
+
+def test_a_restricted_token_keeps_to_its_tasks_by_every_way_to_name_them(served: Served) -> None:
+    """Also by dependencies: a task reads the results of those that it depends on."""
+    name, tenant = served.add_tenant()
+    colleague, work = served.add_token(name), {"command": ["true"], "unplaceable": "wait"}
+    other, own = served.submit(colleague, **work, name="payroll"), served.submit(colleague, **work, name="etl-1")
+    narrow = Person.with_roles(served, Binding(role=Role.MEMBER, tenant=tenant), tenant=tenant)
+    narrow.restrict(names=["etl-*"])
+    task = {**work, "name": "etl-2"}
+    asked: list[tuple[str, str, Callable[[int], object] | None]] = [
+        ("POST", "/v1/tasks", lambda number: {**task, "after": [number]}),
+        ("POST", "/v1/tasks", lambda number: {**task, "after_end": [number]}),
+        ("POST", "/v1/tasks", lambda number: {**task, "array": "0-1", "after": [number]}),
+        ("POST", "/v1/tasks/batch", lambda number: {"tasks": [task, {**task, "after": [number]}]}),
+        ("POST", "/v1/graphs", lambda number: {"name": "etl-g", "tasks": [{**task, "ref": "a", "after": [number]}]}),
+        ("POST", "/v1/tasks/cancel", lambda number: {"ids": [own, number]}),
+        ("POST", "/v1/tasks/wait", lambda number: {"ids": [number], "timeout": 0}),
+        ("POST", "/v1/tasks/wait", lambda number: {"ids": [own], "also": [number], "timeout": 0}),
+        ("GET", "/v1/tasks/{}", None),
+        ("GET", "/v1/tasks/{}/attempts", None),
+        ("GET", "/v1/tasks/{}/results", None),
+        ("GET", "/v1/tasks/{}/log", None),
+        ("POST", "/v1/tasks/{}/cancel", None),
+    ]  # fmt: skip
+    for method, path, body in asked:
+        answers = []
+        for number in (other, 999_999_999):
+            answer = served.send(
+                method, path.format(number), None if body is None else body(number), token=narrow.token
+            )
+            assert problem(answer).slug == "restricted-token", (path, answer.text)
+            answers.append(answer.json()["detail"].replace(str(number), "N"))
+        assert answers[0] == answers[1], "what exists looks as what does not"
+    made = served.send("POST", "/v1/tasks", {**task, "after": [own]}, token=narrow.token)
+    assert made.status_code == 201, made.text
+    assert served.send("GET", f"/v1/tasks/{other}", token=colleague).json()["state"] != "cancelled"
 
 
 def _things_of(served: Served, tenant: str, token: str) -> list[str]:
