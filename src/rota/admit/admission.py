@@ -20,7 +20,7 @@ from rota.admit.judge.arrays import Expanded
 from rota.admit.judge.attachments import references_in
 from rota.admit.judge.facts import KnownArtifact
 from rota.admit.judge.graphs import graph_of_task, graph_row, limit_arrays
-from rota.admit.key_limits import check_bounds, check_digests, check_restricted
+from rota.admit.key_limits import check_bounds, check_digests, check_restricted, check_restricted_parents
 from rota.admit.limits import check_limits
 from rota.admit.submission import Admitted, Submission
 from rota.model.errors import Fault, Problem, invalid, unavailable
@@ -171,6 +171,7 @@ class Admission:
                 await check_bounds(self._database, caller, caller.task, drafts)
             if caller.restrictions.of_tasks:
                 check_restricted(caller, drafts, {pool.id: pool.name for pool in facts.pools.values()})
+                await check_restricted_parents(self._database, caller, drafts)
             return facts.now, drafts
 
     async def _find_artifacts(self, caller: Caller, digits: list[str]) -> dict[str, tuple[KnownArtifact, ...]]:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 
 from rota.admit.token_use import TokenUse
 from rota.attempt_key import PREFIX, AttemptKeys
-from rota.model.accounts.permissions import Binding, Rights, Role, rights, widest_role
+from rota.model.accounts.permissions import Binding, Rights, Role, looks_into, rights, widest_role
 from rota.model.errors import Problem, not_found
 from rota.model.secret import names_in_spec
 from rota.model.tenant import MEMBER_SCOPES, Caller, CallerKind, SubmittingTask
@@ -85,11 +85,11 @@ class Authenticator:
         scheme, _, text = (authorization or "").partition(" ")
         if scheme.lower() != "bearer":
             raise unauthorized()
-        return await self._remember(f"{text}\n{tenant or ''}", lambda: self._look_up(text, tenant, address))
+        return await self._remember(f"token {text}{_to(tenant)}", lambda: self._look_up(text, tenant, address))
 
     async def session(self, secret: str, *, tenant: str | None = None) -> Caller:
         """The user of a session. `tenant`: the one that the request is to, if the session looks at another."""
-        return await self._remember(f"session {secret}\n{tenant or ''}", lambda: self._look_up_session(secret, tenant))
+        return await self._remember(f"session {secret}{_to(tenant)}", lambda: self._look_up_session(secret, tenant))
 
     async def _remember(self, what: str, look_up: Callable[[], Awaitable[Caller]]) -> Caller:
         remembered = self._remembered.get(digest := hashlib.sha256(what.encode(errors="replace")).digest())
@@ -195,6 +195,11 @@ class Authenticator:
         )
 
 
+def _to(tenant: str | None) -> str:
+    """The end of what a caller is remembered by. A header has no line breaks; an empty one names a tenant too."""
+    return "" if tenant is None else f"\nto {tenant}"
+
+
 async def _other_tenant(connection: AnyConnection, own: FoundTenant, name: str | None) -> FoundTenant:
     """The tenant that a request names. One that the caller may not see and one that is not there look alike."""
     if name is None or name == own.name:
@@ -212,7 +217,6 @@ def _is_foreign(bindings: Sequence[Binding], to: FoundTenant) -> bool:
 
 def _rights(bindings: Sequence[Binding], own: FoundTenant, to: FoundTenant) -> Rights:
     """Who has no rights at another tenant hears that it is not there; who has none at their own, what they lack."""
-    held = rights(bindings, to.id, support=to.support)
-    if not held.scopes and to.id != own.id:
+    if to.id != own.id and not any(looks_into(binding, to.id) for binding in bindings):
         raise not_found("tenant")
-    return held
+    return rights(bindings, to.id, support=to.support)

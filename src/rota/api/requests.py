@@ -47,20 +47,20 @@ def check_scope(caller: Caller, scope: Scope) -> Caller:
     return caller
 
 
-def _whose(caller: Caller) -> str:
-    return f"your role {caller.role.value}" if caller.session_id else f"this token ({caller.role.value})"
-
-
 def check_pool(caller: Caller, pool: str) -> None:
     """Operators of some pools change these and their nodes only."""
     if not caller.may_change(pool):
-        own = ", ".join(sorted(caller.pools or ())) or "no pool"
+        own = ", ".join(sorted(caller.pools or ()))
         raise Problem(
-            "other-pool",
+            "wrong-pool",
             status=403,
             title="Forbidden",
-            detail=f"your role as operator is for {own}, not for {pool}",
+            detail=f"{_whose(caller)} may change the nodes of {own or 'no pool'}, not of {pool}",
         )
+
+
+def _whose(caller: Caller) -> str:
+    return f"your role {caller.role.value}" if caller.session_id else f"this token ({caller.role.value})"
 
 
 def check_restrictions(request: Request, caller: Caller, *, by_restricted: bool) -> None:

@@ -10,7 +10,7 @@ from fastapi import Request
 
 from rota.admit.admission import Admission
 from rota.admit.artifacts import Artifacts
-from rota.admit.authenticate import Authenticator
+from rota.admit.authenticate import Authenticator, unauthorized
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.open_connections import OpenConnections
@@ -21,6 +21,7 @@ from rota.api.requests import Cursors, beyond_key, check_restrictions, check_sco
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
 from rota.model.accounts.restrictions import UNRESTRICTED
+from rota.model.errors import not_found
 from rota.model.task import State
 from rota.model.tenant import Caller
 from rota.observe.events import Events
@@ -169,7 +170,12 @@ async def authorise(request: Request) -> tuple[Services, Caller]:
 
 async def _caller(request: Request, found: Services) -> Caller:
     headers = request.headers
-    authorization, tenant = headers.get("authorization"), headers.get("rota-tenant")
+    authorizations, tenants = headers.getlist("authorization"), headers.getlist("rota-tenant")
+    if len(authorizations) > 1:  # a proxy before us may have judged another one than we would
+        raise unauthorized()
+    if len(tenants) > 1:
+        raise not_found("tenant")
+    authorization, tenant = next(iter(authorizations), None), next(iter(tenants), None)
     secret = session_secret(request, found.settings) if authorization is None else None
     if secret is None:
         address = request.client.host if request.client else None

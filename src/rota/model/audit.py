@@ -1,4 +1,4 @@
-"""A row of the audit log: who did what to which object, and with what outcome. Values only, never a secret or a hash."""
+"""A row of the audit log: who did what to which object, and with what outcome. Never a secret or a hash."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from rota.model.accounts.permissions import Binding
+from rota.model.accounts.permissions import Binding, Rights, rights
 from rota.model.tenant import Plan
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
@@ -71,3 +71,14 @@ async def find_session(
 async def ended_sessions(connection: AnyConnection, sessions: Sequence[int]) -> list[int]:
     """Those of the sessions that have ended."""
     return [row["id"] for row in await connection.fetch(sql("accounts/ended_sessions"), sessions)]
+
+
+async def rights_now(connection: AnyConnection, whom: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Rights]:
+    """Of each principal at a tenant, without those that are gone."""
+    rows = await connection.fetch(
+        sql("accounts/rights_now"), [principal for principal, _ in whom], [tenant for _, tenant in whom]
+    )
+    return {
+        (row["principal"], row["tenant"]): rights(bindings_of(row), row["tenant"], support=row["support"])
+        for row in rows
+    }

@@ -113,9 +113,7 @@ KINDS: dict[str, Callable[[People], Kind]] = {
     "admin@t": lambda acme: _signed_in(acme, "admin", Binding(role=Role.ADMIN, tenant=1)),
     "viewer@*": lambda acme: _signed_in(acme, "viewer", Binding(role=Role.VIEWER), **EVERYWHERE),
     "operator@*": lambda acme: _signed_in(acme, "operator", Binding(role=Role.OPERATOR), **EVERYWHERE),
-    "operator@pool": lambda acme: _signed_in(
-        acme, "operator", Binding(role=Role.OPERATOR, pool="small"), pool="small"
-    ),
+    "operator@pool": lambda acme: _signed_in(acme, "operator", Binding(role=Role.OPERATOR, pool="small"), pool="small"),
     "admin@*": lambda acme: _signed_in(acme, "admin", Binding(role=Role.ADMIN), **EVERYWHERE),
     "worker": lambda acme: Kind(
         _bearer(acme.served.add_token(acme.tenant, Role.WORKER)), _held(*bindings_of_role(Role.WORKER, 1))
@@ -156,9 +154,7 @@ def test_connections_of_agents_open_for_workers_only(served: Served, kind: Kind)
     for path, name in SOCKETS:
         expected = kind.expected(RULES[name])
         try:
-            with connect(
-                f"{served.url.replace('http', 'ws', 1)}{path}", additional_headers=_only_token(kind.headers)
-            ):
+            with connect(f"{served.url.replace('http', 'ws', 1)}{path}", additional_headers=_only_token(kind.headers)):
                 status = 101
         except InvalidStatus as refused:
             status = refused.response.status_code

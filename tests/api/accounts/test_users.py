@@ -83,9 +83,7 @@ def test_an_administrator_of_a_tenant_gives_no_role_at_another(acme: People, oth
 def test_a_token_for_users_alone_gives_no_role_that_has_more(acme: People) -> None:
     ann = acme.add_user("admin")
     narrow = acme.token_of(ann, scopes=["users:write", "users:read"])
-    refused = acme.send(
-        "POST", f"/v1/users/{ann}/bindings", {"role": "member", "tenant": acme.tenant}, token=narrow
-    )
+    refused = acme.send("POST", f"/v1/users/{ann}/bindings", {"role": "member", "tenant": acme.tenant}, token=narrow)
     assert problem(refused) == Said(403, "beyond-your-rights")
     assert "tasks:submit" in refused.json()["detail"] or "artifacts" in refused.json()["detail"]
 

@@ -15,6 +15,7 @@ from rota.api.answers import answer, attempt_of, outcome_of
 from rota.api.described import CURSOR, PAGE, Parameter, described, read_query, whole
 from rota.api.members import MemberPage, read_members
 from rota.api.own_graph import check_tasks
+from rota.api.payload import attempt_for, end_for
 from rota.api.requests import limit_of, read_json, task_id, whole_number
 from rota.api.routes.tasks import MOST_IDS, MOST_WAIT_SECONDS, SMALL_BODY, checked_ids, documents_of
 from rota.api.services import Services, authorise
@@ -66,7 +67,7 @@ async def list_attempts(request: Request, task: str) -> Response:
     ids = [number] if page is None else [member.id for member in page.members]
     async with services.database.tenant(caller.tenant_id) as connection:
         rows = await reading.read_attempts(connection, ids, caller.tenant_id)
-    attempts = [attempt_of(row) for row in rows]
+    attempts = [attempt_for(caller, attempt_of(row)) for row in rows]
     if page is None:
         return answer(AttemptList(attempts=attempts))
     places = {member.id: (place, member.name) for place, member in enumerate(page.members)}
@@ -145,7 +146,8 @@ async def wait_for_tasks(request: Request) -> Response:
             if not ended.more and not (body.any and here):
                 for number in here:
                     waiter.ended(number)
-                if await waiter.until_over(body.timeout) or len(waiter.left) < len(ids) - len(here):
+                over = await services.open_connections.answer(caller, waiter.until_over(body.timeout))
+                if over or len(waiter.left) < len(ids) - len(here):
                     ended = await _ended(services, caller, body, ids)
     pending = len(ids) - len(ended.ids.intersection(ids))
     begun: dict[int, int] = {}
@@ -177,7 +179,7 @@ async def _ended(services: Services, caller: Caller, body: WaitRequest, ids: lis
         )
         numbers = frozenset(row["task"] for row in rows)
         if not body.documents:
-            return _Ended(numbers, [outcome_of(row) for row in rows], [], more)
+            return _Ended(numbers, [end_for(caller, outcome_of(row)) for row in rows], [], more)
         whole = await reading.read_tasks(connection, sorted(numbers), caller.tenant_id)
         documents = await documents_of(connection, whole, caller)
     return _Ended(frozenset(document.id for document in documents), [], documents, more)

@@ -25,6 +25,7 @@ from rota.model.answers.cluster import (
     Usage,
 )
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
+from rota.model.tenant import Caller
 from rota.model.units import milliseconds_of
 from rota.store import doctor, nodes, reading
 
@@ -120,8 +121,7 @@ async def undrain_node(request: Request, node: str) -> Response:
 async def reload_node(request: Request, node: str) -> Response:
     """After a deployment: warm processes of the node finish their calls, and new ones load the new code."""
     services, caller = await authorise(request)
-    found = await _node(services, node)
-    check_pool(caller, found["pool"])
+    found = await _changeable(services, caller, node)
     pool = services.membership.pools.get(found["pool"])
     answered = None if pool is None else await tell_to_reload(services, pool.id, found["id"])
     if answered is None:
@@ -141,8 +141,7 @@ async def reload_node(request: Request, node: str) -> Response:
 async def remove_node(request: Request, node: str) -> Response:
     """Forgets a node that has left or is lost, and its drain. A worker that returns under the name is a new node."""
     services, caller = await authorise(request)
-    found = await _node(services, node)
-    check_pool(caller, found["pool"])
+    found = await _changeable(services, caller, node)
     async with services.database.engine() as connection:
         if not await nodes.remove_node(connection, found["id"]):
             why = f"node {found['name']} is {found['state']}: stop its worker first; one that died counts for a minute"
@@ -153,8 +152,7 @@ async def remove_node(request: Request, node: str) -> Response:
 
 async def _set_draining(request: Request, node: str, *, draining: bool) -> Response:
     services, caller = await authorise(request)
-    found = await _node(services, node)
-    check_pool(caller, found["pool"])
+    found = await _changeable(services, caller, node)
     body = await read_body(request, limit=SMALL_BODY) if draining else b""
     deadline_seconds = _deadline_seconds(decode(body, DrainRequest)) if body else None
     async with services.database.engine() as connection:
@@ -182,6 +180,12 @@ def _deadline_seconds(body: DrainRequest) -> float | None:
         why = f"deadline is a duration of at most 30d, such as 600, 90s or 10m, not {str(body.deadline)[:40]!r}"
         raise invalid([Fault("/deadline", "out-of-range", why)])
     return milliseconds / 1000
+
+
+async def _changeable(services: Services, caller: Caller, text: str) -> asyncpg.Record:
+    found = await _node(services, text)
+    check_pool(caller, found["pool"])
+    return found
 
 
 async def _node(services: Services, text: str) -> asyncpg.Record:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, attempt_of, filled, raw_json
 from rota.api.described import PAGE, TASK_FILTERS, TENANT, TEXT, USER, WHEN, Parameter, described, one_of, read_query
+from rota.api.payload import attempt_for
 from rota.api.requests import limit_of, number_of, read_json, task_id, time_of
 from rota.api.routes.tasks import rerun, tag_of, task_answer, tenant_named
 from rota.api.services import Services, authorise
@@ -99,7 +100,7 @@ async def get_dead_letter(request: Request, task: str) -> Response:
             reason=letter["reason"],
             died_at=letter["died_at"],
             task=await task_answer(services, caller, number),
-            attempts=[attempt_of(row) for row in attempts],
+            attempts=[attempt_for(caller, attempt_of(row)) for row in attempts],
             runs=[
                 filled(RunDocument, row, state=State(row["state"]).label if row["state"] is not None else None)
                 for row in runs

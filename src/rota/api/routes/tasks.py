@@ -25,6 +25,7 @@ from rota.api.described import (
 )
 from rota.api.leaders import all_running
 from rota.api.own_graph import cancel_with_submitted, check_tasks
+from rota.api.payload import task_for
 from rota.api.related import RELATIONS, related_ids
 from rota.api.requests import (
     check_scope,
@@ -223,7 +224,8 @@ async def get_task(request: Request, task: str) -> Response:
     with services.waiting.waiter([number]) as waiter:
         document = await task_answer(services, caller, number)
         ended = document.status not in (Status.WAITING.value, Status.IN_PROGRESS.value)
-        if not ended and seconds and await waiter.until_over(seconds):
+        waits = not ended and seconds
+        if waits and await services.open_connections.answer(caller, waiter.until_over(seconds)):
             document = await task_answer(services, caller, number)
     return answer(document)
 
@@ -243,7 +245,9 @@ async def task_answer(services: Services, caller: Caller, number: int) -> TaskDo
 
 async def documents_of(connection: AnyConnection, rows: Sequence[asyncpg.Record], caller: Caller) -> list[TaskDocument]:
     """The documents of tasks, with the files that those which are done have kept."""
-    documents = [task_of(row) for row in rows]
+    documents = [task_for(caller, task_of(row)) for row in rows]
+    if not caller.may(Scope.RESULTS_READ):
+        return documents
     keeping = {
         row["id"]: row["final_number"]
         for row, document in zip(rows, documents, strict=True)

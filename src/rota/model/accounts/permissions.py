@@ -207,6 +207,11 @@ def scopes_at(binding: Binding) -> frozenset[Scope]:
     return SCOPES.get((binding.role, binding.reach), frozenset())
 
 
+def looks_into(binding: Binding, tenant: int) -> bool:
+    """Whether it lets its principal see a tenant that is not theirs. Workers, and operators of one pool, need none."""
+    return binding.tenant == tenant or (binding.reach is Reach.EVERYWHERE and binding.role is not Role.WORKER)
+
+
 _WIDEST_FIRST = (Role.ADMIN, Role.OPERATOR, Role.MEMBER, Role.VIEWER, Role.WORKER)
 
 

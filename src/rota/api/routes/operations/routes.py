@@ -242,7 +242,8 @@ async def get_operation(request: Request, operation: str) -> Response:
     while True:
         found = await _read(services, caller, number)
         left = until - clock()
-        if found.state is not OperationState.RUNNING or left <= 0 or not await services.operations.moved(left):
+        ends = found.state is not OperationState.RUNNING or left <= 0
+        if ends or not await services.open_connections.answer(caller, services.operations.moved(left)):
             return answer(_document(found))
 
 

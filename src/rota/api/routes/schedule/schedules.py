@@ -19,6 +19,7 @@ from rota.admit.limits import check_number
 from rota.api.answers import answer, instant, occurrence_of, schedule_of
 from rota.api.audited import audit, audit_own
 from rota.api.described import IF_MATCH, LIMIT, TEXT, Parameter, described, read_query, whole
+from rota.api.payload import schedule_for
 from rota.api.requests import existing, if_match, limit_of, read_body, read_json, whole_number
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.answers.schedules import (
@@ -71,7 +72,7 @@ async def add_schedule(request: Request) -> Response:
         raise name_taken(wanted.name)
     await audit_own(services, caller, "schedule.add", made.name)
     services.ticker.changed()
-    return _answer(made, 201)
+    return _answer(caller, made, 201)
 
 
 @router.get("")
@@ -89,7 +90,10 @@ async def list_schedules(request: Request) -> Response:
         rows = await schedules.list_schedules(connection, caller.tenant_id, after=after, limit=limit + 1)
     more = len(rows) > limit
     return answer(
-        SchedulePage(schedules=[schedule_of(one) for one in rows[:limit]], next=rows[limit - 1].name if more else None)
+        SchedulePage(
+            schedules=[schedule_for(caller, schedule_of(one)) for one in rows[:limit]],
+            next=rows[limit - 1].name if more else None,
+        )
     )
 
 
@@ -99,7 +103,7 @@ async def get_schedule(request: Request, name: str) -> Response:
     """One schedule, with the version that an edit has to name."""
     services, caller = await authorise(request)
     read_query(request)
-    return _answer(await read_one(services, caller, name))
+    return _answer(caller, await read_one(services, caller, name))
 
 
 @router.patch("/{name}")
@@ -121,7 +125,7 @@ async def edit_schedule(request: Request, name: str) -> Response:
             locked.connection, locked.schedule, judged.request, locked.now, judged.artifacts
         )
     services.ticker.changed()
-    return _answer(changed)
+    return _answer(caller, changed)
 
 
 @router.delete("/{name}", status_code=204)
@@ -144,7 +148,7 @@ async def pause_schedule(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     async with _locked(services, caller, name, "pause") as locked:
         changed = await owner_edits.pause(locked.connection, locked.schedule)
-    return _answer(changed)
+    return _answer(caller, changed)
 
 
 @router.post("/{name}/resume")
@@ -155,7 +159,7 @@ async def resume_schedule(request: Request, name: str) -> Response:
     async with _locked(services, caller, name, "resume") as locked:
         changed = await owner_edits.resume(locked.connection, locked.schedule, locked.now)
     services.ticker.changed()
-    return _answer(changed)
+    return _answer(caller, changed)
 
 
 @router.post("/{name}/skip-next")
@@ -165,7 +169,7 @@ async def skip_next_run(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     async with _locked(services, caller, name, "skip-next") as locked:
         changed = await owner_edits.skip_next(locked.connection, locked.schedule, caller.user)
-    return _answer(changed)
+    return _answer(caller, changed)
 
 
 @router.post("/{name}/run", status_code=201)
@@ -347,7 +351,7 @@ def ahead(one: Schedule, amount: int) -> list[datetime]:
     return [at for at in found if one.ends_at is None or at <= one.ends_at]
 
 
-def _answer(one: Schedule, status: int = 200) -> Response:
-    response = answer(schedule_of(one), status)
+def _answer(caller: Caller, one: Schedule, status: int = 200) -> Response:
+    response = answer(schedule_for(caller, schedule_of(one)), status)
     response.headers["etag"] = f'"{one.version}"'
     return response
