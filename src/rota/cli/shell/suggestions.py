@@ -154,7 +154,6 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "usage": ("me", "top"),
     "view": ("show",),
     "watch": ("top", "wait"),
-    "whoami": ("me",),
     "workers": ("node",),
 }
 

@@ -16,5 +16,5 @@ def add_to(app: typer.Typer) -> None:
 
 
 def whoami(output_format: Output = Format.TABLE) -> None:
-    """Show who you are, at which tenant, what you may do there, and when your token expires."""
+    """Show who you are, what you may do, and when your token expires."""
     show(account_calls.whoami(), output_format, account_tables.whoami)
