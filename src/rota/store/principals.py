@@ -90,6 +90,11 @@ async def find_service(connection: AnyConnection, name: str, tenant_id: int) -> 
     return await _one(connection, "accounts/find_service", name, tenant_id)
 
 
+async def name_taken(connection: AnyConnection, text: str, *, services: bool, but: int | None = None) -> bool:
+    """Whether a user has this name or mail address; `services`: or a service account the name."""
+    return bool(await connection.fetchval(sql("accounts/name_taken"), text, services, but))
+
+
 async def read_principals(
     connection: AnyConnection, kind: Kind, *, tenant_id: int | None, after: str = "", limit: int
 ) -> list[PrincipalRow]:

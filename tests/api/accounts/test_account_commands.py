@@ -54,11 +54,14 @@ def test_a_team_from_nothing(acme: People, rota: Callable[[str], Rota]) -> None:
     shown = boss("user", "show", "zoe@example.org")
     assert "zoe@example.org" in shown
     assert f"admin at {acme.tenant}, given" in shown
-    assert "already" in boss("user", "add", "yan", "--role", "viewer", "--tenant", acme.tenant, fails=4)
+    assert "is taken; if it is a user" in boss(
+        "user", "add", "yan", "--role", "viewer", "--tenant", acme.tenant, fails=4
+    )
     assert boss("user", "disable", "yan") == "user yan is disabled\n"
     assert "disabled" in boss("user", "list")
     assert boss("user", "enable", "yan") == "user yan is enabled\n"
-    assert boss("user", "set", "yan", "--email", "yan@example.org") == "user yan: yan@example.org\n"
+    assert root("user", "set", "yan", "--email", "yan@example.org") == "user yan: yan@example.org\n"
+    assert "only an administrator everywhere" in boss("user", "set", "yan", "--email", "none", fails=4)
     assert boss("user", "remove", "yan") == "user yan is removed\n"
     assert "no such user" in boss("user", "show", "yan", fails=3)
     assert boss("tenant", "set", acme.tenant, "--support", "on").endswith(", support on\n")

@@ -17,11 +17,42 @@ def test_an_administrator_of_a_tenant_adds_lists_and_removes_its_users(acme: Peo
     names = [user["name"] for user in acme.send("GET", "/v1/users", token=boss).json()["users"]]
     assert "anna" in names
     assert names == sorted(names)
-    changed = acme.send("PATCH", "/v1/users/anna", {"email": "anna@example.org"}, token=boss).json()
+    changed = acme.send("PATCH", "/v1/users/anna", {"email": "anna@example.org"}, token=acme.admin).json()
     assert changed["email"] == "anna@example.org"
-    assert acme.send("GET", "/v1/users/Anna@Example.org", token=boss).json()["name"] == "anna"
+    assert acme.send("GET", "/v1/users/Anna@Example.org", token=boss).json()["email"] == "anna@example.org"
     assert acme.send("DELETE", "/v1/users/anna", token=boss).status_code == 204
     assert problem(acme.send("GET", "/v1/users/anna", token=boss)) == Said(404, "not-found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/users", {"name": "x1", "email": "boss@corp.example"}),
+        ("POST", "/v1/users", {"name": "boss@corp.example"}),
+        ("PATCH", "/v1/users/ANN", {"email": "boss@corp.example"}),
+        ("PATCH", "/v1/users/ANN", {"email": None}),
+    ],
+    ids=str,
+)
+def test_an_administrator_of_a_tenant_takes_no_mail_address(
+    acme: People, method: str, path: str, body: dict[str, str | None]
+) -> None:
+    """Invariant: who signs in through a provider is found by mail, so an address is not for everybody to set."""
+    boss, ann = acme.user("admin"), acme.add_user("member")
+    sent = {**body, "role": "member", "tenant": acme.tenant} if method == "POST" else body
+    refused = acme.send(method, path.replace("ANN", ann), sent, token=boss)
+    assert problem(refused) == Said(403, "beyond-your-rights")
+
+
+def test_users_and_service_accounts_have_different_names(acme: People) -> None:
+    ann = acme.add_user("member")
+    at_acme = {"rota-tenant": acme.tenant}
+    taken = acme.send("POST", "/v1/service-accounts", {"name": ann.upper()}, token=acme.admin, headers=at_acme)
+    assert problem(taken) == Said(409, "user-exists")
+    made = acme.send("POST", "/v1/service-accounts", {"name": f"{ann}-bot"}, token=acme.admin, headers=at_acme)
+    assert made.status_code == 201
+    taken = acme.send("POST", "/v1/users", {"name": f"{ann}-BOT"}, token=acme.admin)
+    assert problem(taken) == Said(409, "user-exists")
 
 
 def test_users_of_other_tenants_look_as_if_they_did_not_exist(acme: People, other: People) -> None:
@@ -48,6 +79,8 @@ def test_a_user_of_another_tenant_comes_to_this_one_by_name_and_its_other_roles_
     given = acme.send("POST", f"/v1/users/{guest}/bindings", role, token=boss)
     assert given.status_code == 201
     assert [one["tenant"] for one in given.json()["roles"]] == [acme.tenant]
+    seen = acme.send("GET", f"/v1/users/{guest}", token=boss).json()
+    assert (seen["name"], seen["email"], seen["created_by"], seen["signed_in_at"]) == (guest, None, "", None)
     for method, body in (("PATCH", {"disabled": True}), ("PATCH", {"email": "evil@example.org"}), ("DELETE", None)):
         refused = acme.send(method, f"/v1/users/{guest}", body, token=boss)
         assert problem(refused) == Said(403, "beyond-your-rights"), "it has a role elsewhere"

@@ -16,6 +16,7 @@ from rota.api.answers import filled
 from rota.api.audited import audit
 from rota.api.described import TEXT, Parameter, one_of
 from rota.api.requests import existing, text_of
+from rota.api.services import Services
 from rota.model.accounts.granting import binding_fault, may_act_for, may_grant
 from rota.model.accounts.permissions import Binding, Reach, Role, Scope, scopes_at
 from rota.model.answers.accounts import RoleDocument
@@ -112,6 +113,11 @@ async def found_service(connection: AnyConnection, caller: Caller, name: str) ->
     return existing(await find_service(connection, name, caller.tenant_id), "service account")
 
 
+def is_managed(caller: Caller, principal: PrincipalRow) -> bool:
+    """Whether the caller may know more of it than its name and its roles at the caller's tenant."""
+    return sees_all(caller) or may_act_for(caller, [row.binding for row in principal.bindings])
+
+
 def roles_of(caller: Caller, principal: PrincipalRow) -> list[RoleDocument]:
     """Those of its roles that the caller may see: of a user, only those at the caller's own tenant."""
     everything = sees_all(caller) or principal.kind == "service"
@@ -141,6 +147,15 @@ def role_text(role: str, tenant: str | None, pool: str | None) -> str:
 
 
 # ---- changing -------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def changing(services: Services) -> AsyncIterator[AnyConnection]:
+    """A transaction that changes accounts, one at a time: what it reads of roles holds until it ends."""
+    async with services.database.engine() as connection, connection.transaction():
+        await lock_accounts(connection)
+        yield connection
+    services.authenticator.forget()
 
 
 def check_acts_for(caller: Caller, principal: PrincipalRow) -> None:
@@ -192,7 +207,7 @@ async def binding_of(connection: AnyConnection, caller: Caller, asked: RoleReque
 async def give(
     connection: AnyConnection, caller: Caller, principal: PrincipalRow, asked: RoleRequest, binding: Binding
 ) -> PrincipalRow:
-    """In a transaction. A role that it has already is a conflict."""
+    """In `changing`. A role that it has already is a conflict."""
     if not await add_binding(connection, principal.id, binding, by=caller.user):
         raise conflict("role-exists", f"{principal.name} is {_text(asked)} already")
     after = existing(await find_principal(connection, principal.id))
@@ -203,7 +218,7 @@ async def give(
 async def take(
     connection: AnyConnection, caller: Caller, principal: PrincipalRow, asked: RoleRequest, binding: Binding
 ) -> PrincipalRow:
-    """In a transaction."""
+    """In `changing`."""
     async with _keeping_an_administrator(connection):
         if not await remove_binding(connection, principal.id, binding):
             if any(row.binding == binding for row in principal.bindings):
@@ -218,7 +233,7 @@ async def take(
 async def set_disabled(
     connection: AnyConnection, caller: Caller, principal: PrincipalRow, disabled: bool
 ) -> PrincipalRow:
-    """In a transaction, after `check_acts_for`."""
+    """In `changing`, after `check_acts_for`."""
     async with _keeping_an_administrator(connection):
         await disable_principal(connection, principal.id, disabled)
     after = existing(await find_principal(connection, principal.id))
@@ -227,7 +242,7 @@ async def set_disabled(
 
 
 async def remove(connection: AnyConnection, caller: Caller, principal: PrincipalRow) -> None:
-    """In a transaction, after `check_acts_for`. Its tokens and sessions go with it."""
+    """In `changing`, after `check_acts_for`. Its tokens and sessions go with it."""
     async with _keeping_an_administrator(connection):
         await remove_principal(connection, principal.id)
     await _audited(connection, caller, "remove", principal, None)
@@ -262,8 +277,7 @@ def _text(asked: RoleRequest) -> str:
 
 @asynccontextmanager
 async def _keeping_an_administrator(connection: AnyConnection) -> AsyncIterator[None]:
-    """Around a change in a transaction: it is undone if it would leave nobody who manages all accounts."""
-    await lock_accounts(connection)
+    """Around a change in `changing`: it is undone if it would leave nobody who manages all accounts."""
     before = await administrators(connection)
     yield
     if before and not await administrators(connection):

@@ -14,7 +14,7 @@ from rota.api.services import authorise
 from rota.model.answers.accounts import ServiceAccountDocument, ServiceAccountList
 from rota.model.errors import FaultList, conflict
 from rota.model.tenant import Caller
-from rota.store.principals import PrincipalRow, add_principal, read_principals
+from rota.store.principals import PrincipalRow, add_principal, name_taken, read_principals
 
 router = APIRouter(prefix="/v1/service-accounts", tags=["accounts"])
 
@@ -60,9 +60,11 @@ async def add_service_account(request: Request) -> Response:
     if body.role is None and (body.tenant, body.pool) != (None, None):
         faults.add("role", "missing-field", f"name the role at {body.tenant or body.pool}")
     faults.check()
-    async with services.database.engine() as connection, connection.transaction():
+    async with managing.changing(services) as connection:
         asked = None if body.role is None else RoleRequest(body.role, body.tenant, body.pool)
         binding = None if asked is None else await managing.binding_of(connection, caller, asked)
+        if await name_taken(connection, body.name, services=False):
+            raise conflict("user-exists", f"there is a user {body.name}; tasks of both would look alike")
         made = await add_principal(
             connection, kind="service", name=body.name, tenant_id=caller.tenant_id, email=None, by=caller.user
         )
@@ -94,11 +96,10 @@ async def change_service_account(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     managing.check_proved(caller)
     change = await read_json(request, ServiceAccountChange)
-    async with services.database.engine() as connection, connection.transaction():
+    async with managing.changing(services) as connection:
         account = await managing.found_service(connection, caller, name)
         managing.check_acts_for(caller, account)
         account = await managing.set_disabled(connection, caller, account, change.disabled)
-    services.authenticator.forget()
     return answer(_document(caller, account))
 
 
@@ -108,11 +109,10 @@ async def remove_service_account(request: Request, name: str) -> Response:
     """Removes a service account, with its roles and tokens. Its tasks stay."""
     services, caller = await authorise(request)
     managing.check_proved(caller)
-    async with services.database.engine() as connection, connection.transaction():
+    async with managing.changing(services) as connection:
         account = await managing.found_service(connection, caller, name)
         managing.check_acts_for(caller, account)
         await managing.remove(connection, caller, account)
-    services.authenticator.forget()
     return Response(status_code=204)
 
 
@@ -123,11 +123,10 @@ async def grant_service_account_role(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     managing.check_proved(caller)
     asked = await read_json(request, RoleRequest)
-    async with services.database.engine() as connection, connection.transaction():
+    async with managing.changing(services) as connection:
         binding = await managing.binding_of(connection, caller, asked)
         account = await managing.found_service(connection, caller, name)
         account = await managing.give(connection, caller, account, asked, binding)
-    services.authenticator.forget()
     return answer(_document(caller, account), 201)
 
 
@@ -138,11 +137,10 @@ async def revoke_service_account_role(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     managing.check_proved(caller)
     asked = role_asked(read_query(request))
-    async with services.database.engine() as connection, connection.transaction():
+    async with managing.changing(services) as connection:
         binding = await managing.binding_of(connection, caller, asked)
         account = await managing.found_service(connection, caller, name)
         account = await managing.take(connection, caller, account, asked, binding)
-    services.authenticator.forget()
     return answer(_document(caller, account))
 
 

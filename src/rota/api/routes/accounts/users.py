@@ -23,7 +23,7 @@ from rota.store.principals import (
     add_principal,
     find_principal,
     find_user,
-    lock_accounts,
+    name_taken,
     read_principals,
     set_email,
 )
@@ -79,10 +79,11 @@ async def add_user(request: Request) -> Response:
     elif body.role is None and not caller.may_everywhere(Scope.USERS_WRITE):
         faults.add("role", "missing-field", f"name a role of the user at your tenant {caller.tenant}")
     faults.check()
-    async with services.database.engine() as connection, connection.transaction():
+    if body.email is not None or "@" in body.name:
+        _check_names_people(caller)
+    async with managing.changing(services) as connection:
         asked = None if body.role is None else RoleRequest(body.role, body.tenant, body.pool)
         binding = None if asked is None else await managing.binding_of(connection, caller, asked)
-        await lock_accounts(connection)
         await _check_free(connection, body.name, "name")
         if body.email is not None:
             await _check_free(connection, body.email, "email")
@@ -96,12 +97,22 @@ async def add_user(request: Request) -> Response:
     return answer(_document(caller, user), 201)
 
 
+def _check_names_people(caller: Caller) -> None:
+    """A mail address says who somebody is: at a sign-in provider, and to those who give roles by it.
+
+    An administrator of a tenant could otherwise take the address of somebody whom it does not manage.
+    """
+    if not caller.may_everywhere(Scope.USERS_WRITE):
+        raise managing.beyond(
+            "only an administrator everywhere sets mail addresses, and names like these; leave the address out"
+        )
+
+
 async def _check_free(connection: AnyConnection, text: str, field: str, *, but: int | None = None) -> None:
     """A name may not be another user's mail address either: roles are given by both."""
-    found = await find_user(connection, text)
-    if found is not None and found.id != but:
-        advice = f"; to give it a role: rota user grant {text}" if field == "name" else ""
-        raise conflict("user-exists", f"there is a user with the name or mail address {text[:100]} already{advice}")
+    if await name_taken(connection, text, services=field == "name", but=but):
+        advice = f"; if it is a user, give it a role: rota user grant {text}" if field == "name" else ""
+        raise conflict("user-exists", f"the name or mail address {text[:100]} is taken{advice}")
 
 
 @router.get("/{name}")
@@ -124,15 +135,15 @@ async def change_user(request: Request, name: str) -> Response:
     faults = FaultList()
     managing.check_mail(change.email or None, faults)
     faults.check()
-    async with services.database.engine() as connection, connection.transaction():
-        await lock_accounts(connection)
+    if change.email is not UNSET:
+        _check_names_people(caller)
+    async with managing.changing(services) as connection:
         user = await managing.found_user(connection, caller, name)
         managing.check_acts_for(caller, user)
         if change.email is not UNSET:
             user = await _with_mail(connection, caller, user, change.email)
         if change.disabled is not UNSET:
             user = await managing.set_disabled(connection, caller, user, change.disabled)
-    services.authenticator.forget()
     return answer(_document(caller, user))
 
 
@@ -153,11 +164,10 @@ async def remove_user(request: Request, name: str) -> Response:
     """Removes a user, with its roles, tokens and sessions. Its tasks stay."""
     services, caller = await authorise(request)
     managing.check_proved(caller)
-    async with services.database.engine() as connection, connection.transaction():
+    async with managing.changing(services) as connection:
         user = await managing.found_user(connection, caller, name)
         managing.check_acts_for(caller, user)
         await managing.remove(connection, caller, user)
-    services.authenticator.forget()
     return Response(status_code=204)
 
 
@@ -168,12 +178,11 @@ async def grant_user_role(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     managing.check_proved(caller)
     asked = await read_json(request, RoleRequest)
-    async with services.database.engine() as connection, connection.transaction():
+    async with managing.changing(services) as connection:
         binding = await managing.binding_of(connection, caller, asked)
         # By its whole name, also a user that the caller does not see yet: so people come to a tenant.
         user = existing(await find_user(connection, name), "user")
         user = await managing.give(connection, caller, user, asked, binding)
-    services.authenticator.forget()
     return answer(_document(caller, user), 201)
 
 
@@ -184,13 +193,16 @@ async def revoke_user_role(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     managing.check_proved(caller)
     asked = role_asked(read_query(request))
-    async with services.database.engine() as connection, connection.transaction():
+    async with managing.changing(services) as connection:
         binding = await managing.binding_of(connection, caller, asked)
         user = await managing.found_user(connection, caller, name)
         user = await managing.take(connection, caller, user, asked, binding)
-    services.authenticator.forget()
     return answer(_document(caller, user))
 
 
 def _document(caller: Caller, user: PrincipalRow) -> UserDocument:
-    return filled(UserDocument, user, roles=managing.roles_of(caller, user))
+    roles = managing.roles_of(caller, user)
+    if managing.is_managed(caller, user):
+        return filled(UserDocument, user, roles=roles)
+    # A guest: what else there is to know is the business of those who manage it.
+    return UserDocument(name=user.name, roles=roles, created_at=None)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from rota import wire
+from rota.admit.authenticate import unauthorized
 from rota.api.answers import answer
 from rota.api.described import TEXT, Parameter, described, read_query
 from rota.api.requests import check_scope
@@ -142,8 +143,11 @@ async def _until_token_ends(websocket: WebSocket, services: Services, caller: Ca
 async def _admitted(websocket: WebSocket, services: Services) -> Caller | None:
     """The caller, if it has a worker's token; else answers 401 before the upgrade."""
     try:
-        caller = await services.authenticator.caller(websocket.headers.get("authorization"))
+        address = websocket.client.host if websocket.client else None
+        caller = await services.authenticator.caller(websocket.headers.get("authorization"), address=address)
         check_scope(caller, Scope.WORK)
+        if not caller.restrictions.allows_address(address):
+            raise unauthorized()
     except Problem as problem:
         await websocket.send_denial_response(
             Response(problem.detail, status_code=problem.status, media_type="text/plain")
