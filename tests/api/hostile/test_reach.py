@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rota.model.accounts.permissions import Binding, Role
-from tests.api.principals import Person
+from tests.api.hostile.principals import Person
 from tests.api.served import Said, Served, problem
 
 SECRETIVE = "not-for-operators"
