@@ -119,7 +119,10 @@ class Authenticator:
             token = found.row
             own = FoundTenant(token.tenant_id, token.tenant, found.plan, found.trusted, found.support)
             to = await _other_tenant(connection, own, tenant)
-        held = _rights(found.bindings, own, to).within(token.scopes)
+        bindings = found.bindings
+        if to.id != own.id and token.scopes is not None:  # a token with scopes of its own is for one tenant
+            bindings = tuple(binding for binding in bindings if binding.tenant is None)
+        held = _rights(bindings, own, to).within(token.scopes)
         self.token_use.note(token.id, token.used_at, address)
         return Caller(
             tenant_id=to.id,

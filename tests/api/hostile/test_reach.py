@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rota.model.accounts.permissions import Binding, Role
-from tests.api.principals import Person
+from tests.api.hostile.principals import Person
 from tests.api.served import Said, Served, problem
 
 SECRETIVE = "not-for-operators"
@@ -86,6 +86,21 @@ def test_a_restricted_token_keeps_to_its_tasks_by_every_way_to_name_them(served:
     made = served.send("POST", "/v1/tasks", {**task, "after": [own]}, token=narrow.token)
     assert made.status_code == 201, made.text
     assert served.send("GET", f"/v1/tasks/{other}", token=colleague).json()["state"] != "cancelled"
+
+
+def test_a_token_with_scopes_of_its_own_opens_no_other_tenant_of_its_owner(served: Served) -> None:
+    """It was made for one tenant, by hand. One without is as its owner, in all places."""
+    _, first = served.add_tenant()
+    second, other = served.add_tenant()
+    both = (Binding(role=Role.MEMBER, tenant=first), Binding(role=Role.ADMIN, tenant=other))
+    narrow = Person.with_roles(served, *both, tenant=first, scopes=["tasks:read", "users:read"])
+    whole = Person.with_roles(served, *both, tenant=first)
+    at_second = {"rota-tenant": second}
+    assert problem(served.send("GET", "/v1/tasks", token=narrow.token, headers=at_second)) == Said(404, "not-found")
+    assert served.send("GET", "/v1/tasks", token=whole.token, headers=at_second).status_code == 200
+    assert served.send("GET", "/v1/tasks", token=None, headers={**whole.cookie, **at_second}).status_code == 200
+    overseer = Person.with_roles(served, Binding(role=Role.VIEWER), tenant=first, scopes=["tasks:read"])
+    assert served.send("GET", "/v1/tasks", token=overseer.token, headers=at_second).status_code == 200
 
 
 def _things_of(served: Served, tenant: str, token: str) -> list[str]:

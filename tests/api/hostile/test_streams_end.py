@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from rota.model.accounts.permissions import Binding, Role
-from tests.api.principals import Person
+from tests.api.hostile.principals import Person
 from tests.api.served import Served
 from tests.faults.scene import eventually
 from tests.harness.cluster import CALM, Cluster
