@@ -70,6 +70,7 @@ NOT_NAMING = {
     ("add_user", "name"),  # users are global: whoever gives a name or a role hears that there is such a user
     ("grant_user_role", "name"),
     ("add_service_account", "name"),
+    ("add_token", "name"),
     *(
         (route, work)
         for route in ("add_schedule", "edit_schedule", "apply_schedule", "preview_schedule")
@@ -329,6 +330,7 @@ PROBES: list[Probe] = [
     # ---- accounts
     Probe("add_token", "tenant", lambda things: Ask(body={"tenant": things.tenant, "user": "eve"})),
     Probe("add_token", "user", lambda things: Ask(body={"tenant": things.tenant, "user": things.user})),
+    *_query("list_users", "after", "account"), *_query("list_service_accounts", "after", "service_account"),
     Probe("add_token", "owner", lambda things: Ask(body={"owner": things.account})),
     Probe("add_token", "service_account", lambda things: Ask(body={"service_account": things.service_account})),
     *(
