@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rota.model.errors import Problem
 from rota.model.sign_in.attempts import ALL, OF_ADDRESS, OF_ALL, Rate, account_key, address_key, device_key
 from rota.store.database import AnyConnection, Database
-from rota.store.sign_in_attempts import forget_failures, give_back, take_failure, take_rate
+from rota.store.sign_in_attempts import forget_failures, give_back, take_back_failure, take_failure, take_rate
 
 REMEMBER_SECONDS = 5.0  # a success through another node may make an account free again
 MOST_REMEMBERED = 10_000
@@ -75,7 +75,8 @@ class SignInLimits:
         return attempt
 
     async def proved(self, connection: AnyConnection, attempt: Attempt) -> None:
-        """The password was right: the network did nothing wrong. A second factor may still be missing."""
+        """The password or code was right, so nobody failed. A second factor may still be missing."""
+        await take_back_failure(connection, attempt.failures_of)
         if attempt.device is None:
             await give_back(connection, [(attempt.address, OF_ADDRESS), (ALL, OF_ALL)])
 

@@ -27,6 +27,11 @@ async def give_back(connection: AnyConnection, rates: Sequence[tuple[str, Rate]]
     await connection.execute(sql("sign_in/give_back"), keys, seconds)
 
 
+async def take_back_failure(connection: AnyConnection, key: str) -> None:
+    """The last one was none; those before it still count."""
+    await connection.execute(sql("sign_in/take_back_failure"), key)
+
+
 async def forget_failures(connection: AnyConnection, key: str) -> None:
     await connection.execute(sql("sign_in/forget_failures"), key)
 
