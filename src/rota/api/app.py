@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -39,6 +40,7 @@ from rota.api.routes import (
 from rota.api.routes.accounts import service_accounts, tokens, users, whoami
 from rota.api.routes.operations import routes as operations
 from rota.api.routes.schedule import apply, schedules
+from rota.api.routes.sign_in import administration, factors, sessions, signing_in
 from rota.api.routes.worker import connections, objects
 from rota.api.services import TOKEN_EXPIRES, Services
 from rota.model.errors import Problem
@@ -77,6 +79,10 @@ ROUTERS = (
             service_accounts,
             tokens,
             whoami,
+            signing_in,
+            sessions,
+            factors,
+            administration,
             connections,
             objects,
             schemas,
@@ -88,7 +94,8 @@ ROUTERS = (
 )
 
 
-def build_app(services: Services, version: str) -> FastAPI:
+def build_app(services: Services, version: str, pages: Sequence[APIRouter] = ()) -> FastAPI:
+    """`pages`: what `rota.ui` adds for browsers; they are not part of the API's document."""
     app = FastAPI(
         title="Rota",
         version=version,
@@ -107,7 +114,12 @@ def build_app(services: Services, version: str) -> FastAPI:
         app.include_router(router)
     routes = [route for router in ROUTERS for route in router.routes]
     permissions.check_complete(routes)
-    problems.install(app, routes)
+    for router in pages:
+        app.include_router(router)
+    shown = [route for router in pages for route in router.routes]
+    if shown:
+        permissions.check_pages(shown)
+    problems.install(app, [*routes, *shown])
     app.add_middleware(_Measured, metrics=app.state.metrics)
     app.add_middleware(_WithoutNul)
     app.add_middleware(Received)

@@ -22,6 +22,8 @@ from rota.admit.authenticate import Authenticator
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.open_connections import OpenConnections
+from rota.admit.passwords import Passwords
+from rota.admit.sign_in_limits import SignInLimits
 from rota.api.app import build_app
 from rota.api.requests import Cursors
 from rota.api.routes.events import event_of
@@ -51,6 +53,7 @@ from rota.store.objects import open_objects
 from rota.store.trouble import until_database
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
+from rota.ui.routers import PAGES
 
 log = structlog.get_logger()
 
@@ -123,7 +126,7 @@ async def _run(
     on_ready: Callable[[], None] | None,
 ) -> None:
     services, settings = parts.services, parts.services.settings
-    app = build_app(services, package_version("rota"))
+    app = build_app(services, package_version("rota"), PAGES)
     app.state.metrics.count_connections(server.connections, server.connections.ended)
     # Batches of thousands of rows hold no cycles: the garbage collector runs less often, and never checks the objects
     # of the start.
@@ -150,6 +153,7 @@ async def _run(
         await asyncio.gather(*background, return_exceptions=True)
         await parts.hints.close()
         await services.admission.ids.close()
+        services.passwords.close()
         with contextlib.suppress(Exception):  # the database may be the reason to stop
             await services.membership.leave()
         await services.database.close()
@@ -194,6 +198,8 @@ async def _services(
         settings=settings,
         database=database,
         authenticator=Authenticator(database, AttemptKeys(cluster.secret)),
+        passwords=Passwords(),
+        sign_in_limits=SignInLimits(database),
         open_connections=OpenConnections(database),
         admission=admission,
         leadership=leadership,

@@ -47,6 +47,18 @@ async def read_sessions(connection: AnyConnection, principal: int, *, idle: time
     return [SessionRow(*row) for row in await connection.fetch(sql("accounts/read_sessions"), principal, idle)]
 
 
+async def note_sign_in(connection: AnyConnection, principal: int) -> tuple[str, int] | None:
+    """The name of the user, and the tenant to look at first; None: it is gone or disabled."""
+    row = await connection.fetchrow(sql("accounts/note_sign_in"), principal)
+    return None if row is None else (row["name"], row["tenant_id"])
+
+
+async def end_session_of(connection: AnyConnection, secret_hash: bytes) -> int | None:
+    """The session of this cookie; None: it has ended already, or never was."""
+    found = await connection.fetchval(sql("accounts/end_session_of_hash"), secret_hash)
+    return None if found is None else int(found)
+
+
 async def end_sessions(
     connection: AnyConnection, principal: int, *, number: int | None = None, but: int | None = None
 ) -> list[int]:
@@ -63,6 +75,17 @@ async def see_session(connection: AnyConnection, number: int) -> None:
 async def prove_session(connection: AnyConnection, number: int) -> None:
     """The user proved again who they are."""
     await connection.execute(sql("accounts/prove_session"), number)
+
+
+async def renew_session(connection: AnyConnection, number: int, *, secret_hash: bytes, tenant_id: int) -> None:
+    """The session goes on with another secret; the one before opens nothing."""
+    await connection.execute(sql("accounts/renew_session"), number, secret_hash, tenant_id)
+
+
+async def session_owner(connection: AnyConnection, number: int) -> int | None:
+    """Whose session it is; None: there is none that has not ended."""
+    found = await connection.fetchval(sql("accounts/session_owner"), number)
+    return None if found is None else int(found)
 
 
 async def switch_session(connection: AnyConnection, number: int, tenant_id: int) -> None:

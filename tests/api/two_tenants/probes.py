@@ -44,19 +44,20 @@ def _words(text: str) -> frozenset[str]:
 # Parameters and fields that name something a tenant has.
 NAMING = _words(
     """after after_end after_failed also ancestors_of archive artifact claim concurrency_key cursor delivery
-    descendants_of files graph idempotency_key Idempotency-Key ids key name operation owner package schedule secrets
-    service_account sha256 tag task tenant token upload user webhook"""
+    descendants_of files graph Idempotency-Key idempotency_key ids key name operation owner package schedule
+    secrets service_account session sha256 tag task tenant token upload user webhook"""
 )
 # All others, each looked at once: amounts, choices, times, texts that nothing is found by, and things of the cluster.
 PLAIN = _words(
-    """addresses all annually anchor any args array at at_most attempt attempts backoff backoff_limit bandwidth before
-    bundles by cap category changes command concurrency_limit concurrency_scope cpu cpu_limit cron custom daily delay
-    disabled documents dry_run email ends_at env every events expires fail_on fold follow from function gpus graphs hourly If-Match image
-    interpreter iops isolation items jitter kwargs lane lease limit lines log_limit max_runs may_submit memory
-    disk missed missed_limit monthly mounts n names network next_at node on_late outputs over overlap own path paused pool
-    pools ports preemptible priority processes progress reason ref release require result retry_on role scopes script seconds
-    since size_bytes state status stream support tags tail tasks tier timeout to tolerance type unplaceable until
-    upstream uploads url value verb version wait weekly where worker zone"""
+    """addresses all anchor annually any args array at at_most attempt attempts backoff backoff_limit bandwidth
+    before bundles by cap category changes code command concurrency_limit concurrency_scope cpu cpu_limit cron
+    custom daily delay disabled disk documents dry_run email ends_at env events every expires fail_on fold
+    follow from function gpus graphs hourly If-Match image interpreter iops isolation items jitter kwargs lane
+    lease limit lines log_limit max_runs may_submit memory missed missed_limit monthly mounts n names network
+    new next_at node old on_late outputs over overlap own password path paused pool pools ports preemptible
+    priority processes progress reason ref release require result retry_on role scopes script seconds since
+    size_bytes state status stream support tags tail tasks tier timeout to tolerance type unplaceable until
+    uploads upstream url value verb version wait weekly where worker zone"""
 )
 # Names that are the giver's own: nothing is found by them, or what they name is everybody's.
 NOT_NAMING = {
@@ -71,6 +72,7 @@ NOT_NAMING = {
     ("grant_user_role", "name"),
     ("add_service_account", "name"),
     ("add_token", "name"),
+    ("switch_session", "tenant"),  # not for tokens: tests/api/sign_in
     *(
         (route, work)
         for route in ("add_schedule", "edit_schedule", "apply_schedule", "preview_schedule")
@@ -328,6 +330,7 @@ PROBES: list[Probe] = [
         for route, more in (("add_schedule", {}), ("preview_schedule", {}), ("preview_schedule", {"version": 1}))
     ),
     # ---- accounts
+    *_query("list_sessions", "user", "user"), *_query("end_other_sessions", "user", "user"),
     Probe("add_token", "tenant", lambda things: Ask(body={"tenant": things.tenant, "user": "eve"})),
     Probe("add_token", "user", lambda things: Ask(body={"tenant": things.tenant, "user": things.user})),
     *_query("list_users", "after", "account"), *_query("list_service_accounts", "after", "service_account"),
