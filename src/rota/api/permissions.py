@@ -185,7 +185,7 @@ RULES: dict[str, Rule] = {
 PAGE_RULES: dict[str, Rule] = {
     "show_start": SELF,
 }
-OPEN_PAGES = frozenset({"show_sign_in", "send_static"})
+OPEN_PAGES = frozenset({"show_sign_in", "send_static", "start_oidc", "finish_oidc", "show_signed_out"})
 
 SIGNED_IN = "signed-in"
 ANYBODY = "anybody"
