@@ -15,6 +15,8 @@ from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.oidc.provider import Provider
 from rota.admit.open_connections import OpenConnections
+from rota.admit.passwords import Passwords
+from rota.admit.sign_in_limits import SignInLimits
 from rota.api.cookies import check_own_site, session_secret
 from rota.api.described import read_query
 from rota.api.permissions import rule_of
@@ -53,6 +55,8 @@ class Services:
     settings: Settings
     database: Database
     authenticator: Authenticator
+    passwords: Passwords
+    sign_in_limits: SignInLimits
     open_connections: OpenConnections
     admission: Admission
     leadership: Leadership
