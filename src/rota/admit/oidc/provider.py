@@ -190,7 +190,7 @@ class Provider:
             raise ProviderTrouble(
                 "bad-answer", f"the provider gives no token: it answers {error.response.status_code}"
             ) from None
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise ProviderTrouble("bad-answer", "the provider's answer for a token can't be read") from None
         texts = {name: found.get(name) for name in ("id_token", "access_token", "refresh_token")}
         lasts = found.get("refresh_expires_in")

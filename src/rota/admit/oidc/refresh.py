@@ -1,8 +1,8 @@
 """Asks the provider again, every hour, about users that it signed in: their groups become their roles.
 
 Needs a refresh token, which is stored sealed by the master key; without one a session just ends earlier. One server
-node at a time asks about a user. A provider that refuses ended the sign-in, so the user's sessions end here too; one that
-is away is asked again, and sessions end only if nobody heard of the user for as long as the settings allow.
+node at a time asks about a user. A provider that refuses ended the sign-in, so the user's sessions end here too. One
+that is away is asked again, and sessions end only if nobody heard of the user for as long as the settings allow.
 """
 
 from __future__ import annotations

@@ -39,7 +39,11 @@ _STATE = re.compile(r"^[A-Za-z0-9_-]{64}$", re.ASCII)
 _ERROR = re.compile(r"^[a-z_]{1,60}$", re.ASCII)
 _LONGEST_CODE = 8_000
 _AGAIN = "Begin again at the sign-in page of Rota."
-_REFUSALS_A_MINUTE = 30  # of one node that go into the audit log; the others are counted
+# Refusals of one node that go into the audit log each minute; the others are counted. Anybody may send anything here,
+# but only a browser that begins a sign-in at Rota gets further.
+_STRAYS_A_MINUTE = 30
+_REFUSALS_A_MINUTE = 300
+_STRAYS = frozenset({"no-state", "other-browser", "used-or-old"})
 
 
 def cookie_name(secure: bool) -> str:
@@ -157,9 +161,10 @@ def _who(identity: Identity) -> str:
 
 
 @dataclass
-class _Sample:
-    """Anybody may send the browser back here: what is written is bounded."""
+class Sample:
+    """What is written is bounded."""
 
+    most: int  # a minute
     minute: int = 0
     written: int = 0
     more: int = 0  # not written, since the last that was
@@ -168,7 +173,7 @@ class _Sample:
         """How many were left out before this one; None: leave it out too."""
         if int(now // 60) != self.minute:
             self.minute, self.written = int(now // 60), 0
-        if self.written >= _REFUSALS_A_MINUTE:
+        if self.written >= self.most:
             self.more += 1
             return None
         self.written += 1
@@ -176,14 +181,15 @@ class _Sample:
         return more
 
 
-_sample = _Sample()
+_strays, _refusals = Sample(_STRAYS_A_MINUTE), Sample(_REFUSALS_A_MINUTE)
 
 
 async def audit_refusal(found: Services, refusal: SignInRefused) -> None:
-    more = _sample.take(time.time())
+    more = (_strays if refusal.code in _STRAYS else _refusals).take(time.time())
     if more is None:
         return
     who = next(iter(getattr(refusal, "__notes__", [])), "")
+    left_out = f" ({more} more were not written)" if more else ""
     async with found.database.engine() as connection:
         await audit_anonymous(
             connection,
@@ -191,5 +197,5 @@ async def audit_refusal(found: Services, refusal: SignInRefused) -> None:
             "session.start",
             "oidc",
             outcome="failed" if isinstance(refusal, ProviderTrouble) else "denied",
-            reason=f"oidc: {refusal.code}: {refusal.text}"[:400] + (f" ({more} more were not written)" if more else ""),
+            reason=f"oidc: {refusal.code}: {refusal.text}"[:400] + left_out,
         )
