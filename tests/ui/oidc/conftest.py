@@ -30,12 +30,12 @@ def site(mock: Mock, postgres: TestPostgres, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def invited(site: Site, mock: Mock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server node on the same database that only lets in whom somebody added, and its people have no passwords."""
+    """A server node on the same database that lets in only whom somebody added. It has no master key."""
     folder = tmp_path_factory.mktemp("invited")
     Site.write(folder, mock.issuer, MAP + "\njit = false\nonly = true\nlogout = false")
     with Cluster(site.cluster.database, folder, time_scale=CALM) as running:
         running.tokens = site.cluster.tokens
-        running.add_server(ROTA_SECRETS_KEY_FILE=str(site.cluster.secrets_key))
+        running.add_server(ROTA_SECRETS_KEY_FILE="")
         yield Site(running, mock.issuer)
 
 

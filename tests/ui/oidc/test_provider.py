@@ -130,10 +130,14 @@ async def test_only_a_refused_grant_ends_a_refresh_for_good(
         await of(hostile).refresh("old")
 
 
-async def test_a_refresh_gives_a_new_refresh_token_only_if_the_provider_sends_one(hostile: Hostile) -> None:
+async def test_a_refresh_token_is_kept_unless_the_provider_sends_a_new_one(hostile: Hostile) -> None:
     hostile.token_answer = lambda *_: (200, {"access_token": "a", "token_type": "bearer", "refresh_expires_in": 1800})
     given = await of(hostile).refresh("old")
-    assert (given.refresh_token, given.refresh_seconds, hostile.forms[-1]["refresh_token"]) == ("", 1800.0, "old")
+    assert (given.refresh_token, given.refresh_seconds, hostile.forms[-1]["refresh_token"]) == (
+        "old",
+        1800.0,
+        "old",
+    )
 
 
 async def test_the_client_secret_is_sent_as_the_provider_wants_it(hostile: Hostile) -> None:

@@ -139,10 +139,7 @@ class Refresher:
                 return True
             entries = await give_roles(connection, self._provider.settings, user, identity.groups)
             await confirm_identity(connection, row.id)
-            if tokens.refresh_token:
-                await keep_refresh_token(connection, self._keys, row.id, tokens)
-            else:
-                await put_off_refresh(connection, row.id, next_refresh(tokens))
+            await keep_refresh_token(connection, self._keys, row.id, tokens)  # the old one, unless there is a new one
             await self._record(connection, entries)
         if entries:
             self._changed()
