@@ -1,7 +1,8 @@
 """Hashes and compares passwords with Argon2id, in threads: at most two at a time, and few that wait.
 
 Each takes 64 MiB and all cores for a moment, by design. A node that took as many as come would be brought down by
-whoever sends wrong passwords; here the rest is refused at once. Nothing here knows users: an unknown one has a hash too.
+whoever sends wrong passwords; here the rest is refused at once. Nothing here knows users: who has no password is
+compared with a hash too.
 """
 
 from __future__ import annotations

@@ -150,3 +150,9 @@ async def set_proof(connection: AnyConnection, session: int, at: datetime) -> No
 
 async def signs_in_by_password(connection: AnyConnection, principal: int) -> bool:
     return bool(await connection.fetchval(sql("oidc/signs_in_by_password"), principal))
+
+
+async def session_via(connection: AnyConnection, session: int) -> str | None:
+    """How the session began."""
+    via = await connection.fetchval(sql("oidc/session_via"), session)
+    return None if via is None else str(via)

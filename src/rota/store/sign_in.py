@@ -119,9 +119,9 @@ async def save_rules(connection: AnyConnection, second_factor_roles: Sequence[st
     await connection.execute(sql("sign_in/save_rules"), list(second_factor_roles))
 
 
-async def end_sessions_without_second(connection: AnyConnection, *, but: int | None) -> int:
+async def end_sessions_without_second(connection: AnyConnection) -> int:
     """How many ended: their users need a second factor now, and have none."""
-    return len(await connection.fetch(sql("sign_in/end_sessions_without_second"), but))
+    return len(await connection.fetch(sql("sign_in/end_sessions_without_second")))
 
 
 async def forget(connection: AnyConnection, *, rows: int) -> None:

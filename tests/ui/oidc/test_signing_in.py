@@ -46,7 +46,7 @@ def test_a_stranger_becomes_a_user_with_the_roles_of_its_groups(site: Site, mock
     assert (name, outcome) == (ann, "done")
     assert [entry[:2] for entry in site.audited("user.grant", after=before)] == [(ann, "done")] * 2
     [(_, outcome, via)] = site.audited("session.start", after=before)
-    assert (outcome, via) == ("done", "oidc")
+    assert (outcome, via) == ("done", "by sign-in provider")
 
 
 def test_the_request_to_the_provider_is_bound_to_this_sign_in(site: Site, mock: Mock) -> None:
@@ -127,7 +127,7 @@ def test_only_people_whom_somebody_added_come_in_if_the_settings_say_so(site: Si
     assert invited.roles("fay-here") == {("viewer", "default", "local"), ("member", "default", "oidc")}
     reasons = [entry[1:] for entry in site.audited("session.start", after=before)]
     assert [(outcome, reason[:19]) for outcome, reason in reasons] == [
-        ("done", "oidc"),
+        ("done", "by sign-in provider"),
         ("denied", "oidc: not-invited: "),
     ]
     assert site.audited("user.link", after=before)[0][0] == "fay-here"

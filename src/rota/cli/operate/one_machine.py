@@ -32,6 +32,7 @@ from rich.status import Status
 from rich.table import Table
 
 from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
+from rota.admit.setup_link import SETUP_LASTS, make_setup_code
 from rota.client.transport.profile import Profile, write_profile
 from rota.client.transport.starting import OWN_START, profile_path
 from rota.execute.linux import process_trees
@@ -151,7 +152,7 @@ def run_up(options: UpOptions) -> int:
                 postgres = EmbeddedPostgres(options.data / "postgres")
                 postgres.start()
             database = options.database or (postgres.url if postgres else "")
-            tokens = asyncio.run(_prepare(database, options.data, status))
+            tokens, setup_code = asyncio.run(_prepare(database, options.data, status))
             ensure_key_file(options.data / "secrets.key", secrets.token_bytes)
             for part in _parts(options, database, tokens):
                 status.update(f"Starting the {part.name} …")
@@ -161,6 +162,7 @@ def run_up(options: UpOptions) -> int:
         write_profile(Profile((options.url,), tokens.admin), profile_path())
         OWN_START.over()
         _welcome(console, options, postgres, parts)
+        _offer_setup(console, options, setup_code)
         _watch(postgres, parts)
     except StopSignal:
         pass
@@ -206,12 +208,12 @@ def _reap(own: Collection[int | None]) -> None:
             os.waitpid(ended.si_pid, 0)
 
 
-async def _prepare(database: str, folder: Path, status: Status) -> FirstTokens:
-    """Brings the schema up to date and makes the first tokens, as soon as there is a database."""
+async def _prepare(database: str, folder: Path, status: Status) -> tuple[FirstTokens, str | None]:
+    """Brings the schema up to date as soon as there is a database, and makes the first tokens and the setup link."""
 
-    async def prepare() -> FirstTokens:
+    async def prepare() -> tuple[FirstTokens, str | None]:
         await upgrade(database)
-        return await ensure_first_tokens(database, folder)
+        return await ensure_first_tokens(database, folder), await make_setup_code(database)
 
     said = ""
 
@@ -281,6 +283,20 @@ def _welcome(console: Console, options: UpOptions, postgres: EmbeddedPostgres | 
     for line in ("run -- echo hello", "submit -- sleep 5", "list"):
         console.print(f"  [bold]{rota} {line}[/bold]", soft_wrap=True, highlight=False)
     console.print("Ctrl-C stops it.")
+
+
+def _offer_setup(console: Console, options: UpOptions, code: str | None) -> None:
+    """Until there is an administrator who can sign in, with a browser on this machine."""
+    if code is None:
+        return
+    minutes = int(SETUP_LASTS.total_seconds() // 60)
+    console.print(
+        f"To sign in with a browser, make the first administrator (within {minutes} minutes, once):", soft_wrap=True
+    )
+    # Plain: a link is copied as a whole, and a style would be in the way.
+    console.print(
+        f"  http://localhost:{options.port}/ui/setup?code={code}", soft_wrap=True, highlight=False, markup=False
+    )
 
 
 def _lock(data: Path) -> TextIO:

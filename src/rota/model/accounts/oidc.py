@@ -72,9 +72,15 @@ class OidcSettings:
         return found
 
 
-def password_allowed(oidc: OidcSettings | None, *, administers_all: bool, second_factor: bool) -> bool:
-    """Whether somebody may sign in by password: with `only`, administrators everywhere with a second factor."""
-    return oidc is None or not oidc.only or (administers_all and second_factor)
+def password_allowed(
+    oidc: OidcSettings | None, *, administers_all: bool, second_factor: bool, by_link: bool = False
+) -> bool:
+    """Whether somebody may sign in by password: with `only`, administrators everywhere with a second factor.
+
+    `by_link`: they set a password by a link. An administrator must get in so far to set up the second factor.
+    `administers_all` is for roles that are given here: those of the provider's groups are no help if it is away.
+    """
+    return oidc is None or not oidc.only or (administers_all and (second_factor or by_link))
 
 
 def oidc_settings(table: Mapping[str, object], secret: str = "") -> OidcSettings:

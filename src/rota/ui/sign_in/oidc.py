@@ -18,7 +18,8 @@ from rota.admit.oidc.trouble import ProviderTrouble, SignInRefused
 from rota.api.cookies import is_secure, own_address
 from rota.api.services import Services, services
 from rota.model.errors import not_found
-from rota.store.oidc import SIGN_IN_LASTS, SignInRow, begin_sign_in
+from rota.model.tenant import Caller
+from rota.store.oidc import SIGN_IN_LASTS, SignInRow, begin_sign_in, session_via
 from rota.ui.pages import PageRoute, page, redirect, safe_next
 from rota.ui.sign_in.oidc_callback import BROWSER, audit_refusal, come_back, cookie_name
 
@@ -94,6 +95,14 @@ async def show_signed_out(request: Request) -> Response:
         with contextlib.suppress(ProviderTrouble):  # signed out here is what counts
             address = await provider.logout_address(own_address(request, found.settings) + "/ui/sign-in")
     return page(request, "oidc_signed_out.html", address=address, provider=provider.settings.name)
+
+
+async def began_at_provider(found: Services, caller: Caller) -> bool:
+    """Whether the session of the caller began there, so that it may have to end there too."""
+    if found.oidc is None or not found.oidc.settings.logout:
+        return False
+    async with found.database.engine() as connection:
+        return await session_via(connection, caller.session_id) == "oidc"
 
 
 def _browser(request: Request, found: Services) -> str:
