@@ -32,10 +32,21 @@ def site(mock: Mock, postgres: TestPostgres, tmp_path_factory: pytest.TempPathFa
 def invited(site: Site, mock: Mock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server node on the same database that lets in only whom somebody added. It has no master key."""
     folder = tmp_path_factory.mktemp("invited")
-    Site.write(folder, mock.issuer, MAP + "\njit = false\nonly = true\nlogout = false")
+    Site.write(folder, mock.issuer, MAP + "\njit = false\nlogout = false")
     with Cluster(site.cluster.database, folder, time_scale=CALM) as running:
         running.tokens = site.cluster.tokens
         running.add_server(ROTA_SECRETS_KEY_FILE="")
+        yield Site(running, mock.issuer)
+
+
+@pytest.fixture(scope="module")
+def only(site: Site, mock: Mock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server node on the same database that has passwords for emergencies only."""
+    folder = tmp_path_factory.mktemp("only")
+    Site.write(folder, mock.issuer, MAP + "\nonly = true")
+    with Cluster(site.cluster.database, folder, time_scale=CALM) as running:
+        running.tokens = site.cluster.tokens
+        running.add_server(ROTA_SECRETS_KEY_FILE=str(site.cluster.secrets_key))
         yield Site(running, mock.issuer)
 
 

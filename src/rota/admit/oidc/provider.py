@@ -131,17 +131,23 @@ class Provider:
                 now=now,
             )
 
-        async def read() -> KeySet:
-            return key_set(await self._get(found.jwks_uri))
-
         try:
-            return judge(await self._keys.get(read))
+            return judge(await self.keys())
         except UnknownKey:
             if self._now() - self._looked_for_keys < KEYS_SECONDS:
                 raise
             self._looked_for_keys = self._now()
             self._keys.forget()
-            return judge(await self._keys.get(read))
+            return judge(await self.keys())
+
+    async def keys(self) -> KeySet:
+        """Those that the provider signs with."""
+        address = (await self.metadata()).jwks_uri
+
+        async def read() -> KeySet:
+            return key_set(await self._get(address))
+
+        return await self._keys.get(read)
 
     async def userinfo(self, access_token: str, subject: str) -> Mapping[str, Any]:
         """What the provider tells of this subject besides its ID token; empty if it tells no more."""
