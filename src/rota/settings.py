@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from rota.keepalive import DEAD_SECONDS, Keepalive
+from rota.model.accounts.oidc import OidcSettings
 
 
 class SettingsError(ValueError):
@@ -88,6 +89,7 @@ class Settings:
     artifact_limit_bytes: int = 1024 * 1024 * 1024
     growth_limit: int = 10_000  # tasks that running tasks may submit into one graph, with their keys
     artifact_days: int = 0  # artifacts are kept for this long; 0: for ever
+    oidc: OidcSettings | None = None  # sign-in through a provider; None: none
     webhooks_private: bool = False  # webhooks may go to private addresses and any port
     metrics_private: bool = False  # /metrics needs an operator's token
     check_transitions: bool = False  # a trigger checks state transitions; for tests, costs 2.5 µs a row

@@ -235,6 +235,9 @@ OPEN_PAGES = frozenset(
         "send_setup",
         "show_invitation",
         "send_invitation",
+        "start_oidc",
+        "finish_oidc",
+        "show_signed_out",
     }
 )
 

@@ -13,6 +13,7 @@ from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator, unauthorized
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
+from rota.admit.oidc.provider import Provider
 from rota.admit.open_connections import OpenConnections
 from rota.admit.passwords import Passwords
 from rota.admit.sign_in_limits import SignInLimits
@@ -66,6 +67,7 @@ class Services:
     cluster: ClusterIdentity
     cursors: Cursors
     secret_keys: KeyFile | None  # None: this server node has no master key
+    oidc: Provider | None  # None: nobody signs in through a provider
     artifacts: Artifacts
     facts: FactsCache
     runs: Runs

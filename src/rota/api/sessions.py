@@ -7,6 +7,7 @@ under somebody else's sign-in.
 from __future__ import annotations
 
 import secrets
+from datetime import timedelta
 
 from fastapi import Request, Response
 
@@ -33,6 +34,7 @@ async def start_session(
     principal: int,
     via: Via,
     connection: AnyConnection,
+    lasts: timedelta = SESSION_LASTS,
 ) -> int:
     """In the caller's transaction. The response gets the cookie; the session of the request's old cookie ends."""
     noted = await note_sign_in(connection, principal)
@@ -48,7 +50,7 @@ async def start_session(
         principal=principal,
         tenant_id=tenant_id,
         via=via,
-        lasts=SESSION_LASTS,
+        lasts=lasts,
         address=where.address,
         agent=where.agent,
     )

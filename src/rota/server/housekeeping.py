@@ -16,6 +16,7 @@ from rota.store.database import Database
 from rota.store.events import make_partitions
 from rota.store.expiry import MOST_AT_ONCE, Expired, expire_tasks
 from rota.store.long_logs import forget_segments
+from rota.store.oidc import forget_sign_ins
 from rota.store.operations import forget_operations
 from rota.store.progress import forget_progress
 from rota.store.run_times import forget_run_times
@@ -43,6 +44,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_operations(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_run_times(connection)
                 await forget_sessions(connection, rows=cleaning.ROWS_A_ROUND)
+                await forget_sign_ins(connection, rows=cleaning.ROWS_A_ROUND)
                 await sign_in.forget(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_attempts(connection, rows=cleaning.ROWS_A_ROUND)
                 await make_partitions(connection)

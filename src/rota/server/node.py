@@ -21,6 +21,8 @@ from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
+from rota.admit.oidc.provider import Provider
+from rota.admit.oidc.refresh import Refresher
 from rota.admit.open_connections import OpenConnections
 from rota.admit.passwords import Passwords
 from rota.admit.sign_in_limits import SignInLimits
@@ -208,6 +210,7 @@ async def _services(
         cluster=cluster,
         cursors=Cursors(cluster.secret),
         secret_keys=secret_keys,
+        oidc=None if settings.oidc is None else Provider(settings.oidc),
         artifacts=Artifacts(
             database,
             objects,
@@ -262,6 +265,15 @@ def _loops(services: Services) -> dict[str, Coroutine[Any, Any, None]]:
         "logs": keeper.run(),
         "operations": services.operations.run(),
     }
+    if services.oidc is not None:
+        refresher = Refresher(
+            database,
+            services.oidc,
+            services.secret_keys,
+            server=settings.name,
+            changed=services.authenticator.forget,
+        )
+        loops["oidc"] = refresher.run()
     if "leader" in settings.roles:
         loops |= {"leadership": services.leadership.run(), "ticker": services.ticker.run()}
     return loops

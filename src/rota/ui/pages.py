@@ -54,7 +54,8 @@ def page(
     **values: Any,
 ) -> Response:
     """`form_targets`: other origins that an answer to a form of the page may redirect to."""
-    text = _templates.get_template(template).render(path=request.url.path, **values)
+    oidc = services(request).settings.oidc
+    text = _templates.get_template(template).render(path=request.url.path, oidc=oidc, **values)
     targets = " ".join(["'self'", *form_targets])
     policy = (
         "default-src 'none'; style-src 'self'; img-src 'self' data:; "

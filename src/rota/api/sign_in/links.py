@@ -20,7 +20,7 @@ from rota.api.routes.accounts.managing import check_name
 from rota.api.services import Services
 from rota.api.sessions import entry_of_user
 from rota.api.sign_in.own_password import after_new_password, check_new_password
-from rota.api.sign_in.signing_in import Entered, Ticket, begin
+from rota.api.sign_in.signing_in import Entered, Ticket, begin, may_use_password
 from rota.model.accounts.permissions import Binding, Role
 from rota.model.errors import FaultList, Problem, conflict
 from rota.model.sign_in.attempts import account_key
@@ -99,6 +99,13 @@ async def accept_invitation(
     if opened.user is None:
         raise _over()
     user = opened.user
+    if not may_use_password(services, user, opened.factors, by_link=True):
+        raise Problem(
+            "single-sign-on-only",
+            status=403,
+            title="Forbidden",
+            detail="people sign in through the provider here; only administrators everywhere have passwords",
+        )
     check_new_password(user, opened.factors, password, field="password")
     hashed = await services.passwords.hash(password)
     async with services.database.engine() as connection, connection.transaction():

@@ -19,6 +19,8 @@ from rota.api.devices import known_device, remember_device
 from rota.api.services import Services
 from rota.api.sessions import start_session
 from rota.api.sign_in.second_factors import check_code, confirm_first_code, keyring_of
+from rota.model.accounts.oidc import password_allowed
+from rota.model.accounts.permissions import Reach, Role
 from rota.model.errors import Problem
 from rota.store.database import AnyConnection
 from rota.store.principals import PrincipalRow, find_principal, find_user
@@ -73,6 +75,9 @@ async def sign_in(
     if user is None or not compared.right or user.disabled_at is not None:
         await note_failure(services, name, user, attempt)
         raise sign_in_failed()
+    if not may_use_password(services, user, factors):
+        await note_failure(services, name, user, attempt, reason="single sign-on only")
+        raise sign_in_failed()
     async with services.database.engine() as connection, connection.transaction():
         await services.sign_in_limits.proved(connection, attempt)
         if compared.better is not None and factors.password is not None:
@@ -80,6 +85,20 @@ async def sign_in(
         return await begin(
             services, request, response, connection, user.id, factors, attempt, via="password", name=name
         )
+
+
+def may_use_password(services: Services, user: PrincipalRow, factors: Factors, *, by_link: bool = False) -> bool:
+    """Whether the settings of single sign-on leave a password to this user."""
+    administers_all = any(
+        row.source == "local" and row.role is Role.ADMIN and row.binding.reach is Reach.EVERYWHERE
+        for row in user.bindings
+    )
+    return password_allowed(
+        services.settings.oidc,
+        administers_all=administers_all,
+        second_factor=factors.second_factor,
+        by_link=by_link,
+    )
 
 
 async def begin(

@@ -20,6 +20,7 @@ import typer
 
 from rota.cli.operate.database_findings import findings_of
 from rota.cli.operate.finding import Finding
+from rota.cli.operate.oidc_options import oidc_setting
 from rota.cli.shell import checks
 from rota.cli.shell.connection import await_own_start, connect
 from rota.cli.shell.extras import install_line
@@ -63,6 +64,7 @@ def doctor(
         *_machine(data),
         *_server(),
         *_database(database),
+        *_single_sign_on(),
     ]
     if output is _Output.JSON:
         sys.stdout.write(json.dumps({"findings": [asdict(finding) for finding in findings]}) + "\n")
@@ -163,6 +165,21 @@ def _ready(server: str, answered: httpx.Response) -> Finding:
     except (ValueError, LookupError, TypeError):
         why = "it says no reason"
     return Finding("server", "broken", f"{server} answers {answered.status_code}: {why}", "wait, or see its log")
+
+
+def _single_sign_on() -> list[Finding]:
+    """The provider of `[oidc]` in the `rota.toml` of this folder, or of the environment, if there is one."""
+    try:
+        settings = oidc_setting()
+    except typer.BadParameter as error:
+        return [Finding("single sign-on", "broken", error.message, "mend rota.toml")]
+    if settings is None:
+        return []
+    if any(find_spec(module) is None for module in ("authlib", "joserfc")):
+        return [Finding("single sign-on", "missing", "not checked: a package is not installed", install_line("server"))]
+    # A server's packages may be missing.
+    found: list[Finding] = import_module("rota.cli.operate.oidc_findings").findings(settings)
+    return found
 
 
 def _database(given: str | None) -> list[Finding]:

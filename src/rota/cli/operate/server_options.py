@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from rota.cli.operate.oidc_options import oidc_setting
 from rota.cli.operate.settings_options import count_setting, days_setting, setting, size_setting
 from rota.cli.shell.checks import wrong
 from rota.settings import SettingsError, object_options, read_file
@@ -83,6 +84,7 @@ def server_options(
         "secrets_key": str(secrets_key) if secrets_key else os.environ.get("ROTA_SECRETS_KEY_FILE", ""),
         "webhooks_private": webhooks_private or os.environ.get("ROTA_WEBHOOKS_PRIVATE") == "1",
         "public_url": _address(setting("public_url", public_url, "")),
+        "oidc": oidc_setting(),
         "metrics_private": metrics_private or os.environ.get("ROTA_METRICS_PRIVATE") == "1",
     }
 

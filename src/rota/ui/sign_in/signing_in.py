@@ -14,6 +14,7 @@ from rota.api.sign_in.signing_in import Entered, Ticket, sign_in, sign_in_with_c
 from rota.model.errors import Problem
 from rota.ui.forms import again, blank, read_form
 from rota.ui.pages import SIGN_IN, PageRoute, page, redirect, safe_next, signed_in
+from rota.ui.sign_in.oidc import SIGNED_OUT, began_at_provider
 
 router = APIRouter(prefix="/ui", route_class=PageRoute, include_in_schema=False)
 
@@ -80,7 +81,8 @@ async def send_code(request: Request) -> Response:
 @router.post("/sign-out")
 async def leave(request: Request) -> Response:
     found, caller = await signed_in(request)
+    through_provider = await began_at_provider(found, caller)
     await end_one(found, caller, caller.session_id)
-    gone = redirect(SIGN_IN)
+    gone = redirect(SIGNED_OUT if through_provider else SIGN_IN)
     clear_session(gone, request, found.settings)
     return gone

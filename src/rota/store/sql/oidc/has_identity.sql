@@ -1,0 +1,1 @@
+select exists (select from oidc_identities where principal = $1)

@@ -1,0 +1,1 @@
+select via from sessions where id = $1

@@ -1,0 +1,1 @@
+select exists (select from passwords where principal = $1)
