@@ -15,6 +15,7 @@ from rota.store import cleaning, retention
 from rota.store.database import Database
 from rota.store.events import make_partitions
 from rota.store.expiry import MOST_AT_ONCE, Expired, expire_tasks
+from rota.store.logins import forget_logins
 from rota.store.long_logs import forget_segments
 from rota.store.operations import forget_operations
 from rota.store.progress import forget_progress
@@ -42,6 +43,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_operations(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_run_times(connection)
                 await forget_sessions(connection, rows=cleaning.ROWS_A_ROUND)
+                await forget_logins(connection, rows=cleaning.ROWS_A_ROUND)
                 await make_partitions(connection)
             await artifacts.sweep()
         except Problem as error:
