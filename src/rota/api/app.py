@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -88,7 +89,8 @@ ROUTERS = (
 )
 
 
-def build_app(services: Services, version: str) -> FastAPI:
+def build_app(services: Services, version: str, pages: Sequence[APIRouter] = ()) -> FastAPI:
+    """`pages`: what `rota.ui` adds for browsers; they are not part of the API's document."""
     app = FastAPI(
         title="Rota",
         version=version,
@@ -107,7 +109,12 @@ def build_app(services: Services, version: str) -> FastAPI:
         app.include_router(router)
     routes = [route for router in ROUTERS for route in router.routes]
     permissions.check_complete(routes)
-    problems.install(app, routes)
+    for router in pages:
+        app.include_router(router)
+    shown = [route for router in pages for route in router.routes]
+    if shown:
+        permissions.check_pages(shown)
+    problems.install(app, [*routes, *shown])
     app.add_middleware(_Measured, metrics=app.state.metrics)
     app.add_middleware(_WithoutNul)
     app.add_middleware(Received)

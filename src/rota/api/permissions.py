@@ -6,7 +6,7 @@ name of its function, so that a route cannot ask for another scope than the tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from fastapi.routing import APIRoute, APIWebSocketRoute
@@ -181,6 +181,12 @@ RULES: dict[str, Rule] = {
 }
 
 
+# Pages for browsers (`ui/`). Those with a rule send whoever is not signed in to the page for that.
+PAGE_RULES: dict[str, Rule] = {
+    "show_start": SELF,
+}
+OPEN_PAGES = frozenset({"show_sign_in", "send_static"})
+
 SIGNED_IN = "signed-in"
 ANYBODY = "anybody"
 
@@ -193,10 +199,24 @@ def permission_of(name: str) -> str:
     return SIGNED_IN if rule.scope is None else rule.scope.value
 
 
+def rule_of(name: str) -> Rule:
+    """Of a route or page that is not open to anybody."""
+    return RULES.get(name) or PAGE_RULES[name]
+
+
 def check_complete(routes: Iterable[BaseRoute]) -> None:
     """Every route is in the table, and the table has no other; a mistake ends the start of the process."""
+    _check(routes, RULES.keys() | OPEN)
+
+
+def check_pages(routes: Iterable[BaseRoute]) -> None:
+    """As `check_complete`, for the routes of pages."""
+    _check(routes, PAGE_RULES.keys() | OPEN_PAGES)
+
+
+def _check(routes: Iterable[BaseRoute], known: Collection[str]) -> None:
     names = {route.endpoint.__name__ for route in routes if isinstance(route, APIRoute | APIWebSocketRoute)}
-    known = RULES.keys() | OPEN
+    known = set(known)
     if names != known:
         missing, unknown = sorted(names - known), sorted(known - names)
         raise LookupError(f"api/permissions.py: no rule for {missing}; no route for {unknown}")

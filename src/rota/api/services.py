@@ -16,7 +16,7 @@ from rota.admit.graph_runs import GraphRuns
 from rota.admit.open_connections import OpenConnections
 from rota.api.cookies import check_own_site, session_secret
 from rota.api.described import read_query
-from rota.api.permissions import RULES
+from rota.api.permissions import rule_of
 from rota.api.requests import Cursors, beyond_key, check_restrictions, check_scope
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
@@ -159,7 +159,7 @@ async def read_all(request: Request, read: Callable[[AnyConnection], Awaitable[l
 async def authorise(request: Request) -> tuple[Services, Caller]:
     """The services, and the caller, which has what `permissions.py` asks for this route."""
     found = services(request)
-    rule = RULES[request.scope["endpoint"].__name__]
+    rule = rule_of(request.scope["endpoint"].__name__)
     caller = await _caller(request, found)
     if caller.task is not None and not rule.by_tasks:
         raise beyond_key(f"not {request.method} {request.url.path}"[:200])

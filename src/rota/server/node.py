@@ -51,6 +51,7 @@ from rota.store.objects import open_objects
 from rota.store.trouble import until_database
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
+from rota.ui.routers import PAGES
 
 log = structlog.get_logger()
 
@@ -123,7 +124,7 @@ async def _run(
     on_ready: Callable[[], None] | None,
 ) -> None:
     services, settings = parts.services, parts.services.settings
-    app = build_app(services, package_version("rota"))
+    app = build_app(services, package_version("rota"), PAGES)
     app.state.metrics.count_connections(server.connections, server.connections.ended)
     # Batches of thousands of rows hold no cycles: the garbage collector runs less often, and never checks the objects
     # of the start.

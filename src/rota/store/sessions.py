@@ -47,6 +47,18 @@ async def read_sessions(connection: AnyConnection, principal: int, *, idle: time
     return [SessionRow(*row) for row in await connection.fetch(sql("accounts/read_sessions"), principal, idle)]
 
 
+async def note_sign_in(connection: AnyConnection, principal: int) -> tuple[str, int] | None:
+    """The name of the user, and the tenant to look at first; None: it is gone or disabled."""
+    row = await connection.fetchrow(sql("accounts/note_sign_in"), principal)
+    return None if row is None else (row["name"], row["tenant_id"])
+
+
+async def end_session_of(connection: AnyConnection, secret_hash: bytes) -> int | None:
+    """The session of this cookie; None: it has ended already, or never was."""
+    found = await connection.fetchval(sql("accounts/end_session_of_hash"), secret_hash)
+    return None if found is None else int(found)
+
+
 async def end_sessions(
     connection: AnyConnection, principal: int, *, number: int | None = None, but: int | None = None
 ) -> list[int]:

@@ -1,0 +1,8 @@
+"""The routers of all pages, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from rota.ui import start, static
+from rota.ui.sign_in import signing_in
+
+PAGES = (static.router, start.router, signing_in.router)
