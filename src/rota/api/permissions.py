@@ -31,6 +31,9 @@ OPEN = frozenset(
         "get_health",
         "get_readiness",
         "get_manifest_schema",
+        "get_login",
+        "start_device_login",
+        "take_login_token",
         "receive_hint",
         "read_loads",
         "read_running",
@@ -148,6 +151,7 @@ RULES: dict[str, Rule] = {
     ),
     # ---- accounts
     "get_whoami": Rule(None, by_tasks=True, by_restricted=True),
+    "log_out": Rule(None, by_restricted=True),
     **_rules(Scope.TOKENS_WRITE, "add_token", "rotate_token", by_restricted=True),
     **_rules(Scope.TOKENS_WRITE, "list_tokens", "get_token", "revoke_token"),
     **_rules(Scope.USERS_READ, "list_users", "get_user", "list_service_accounts", "get_service_account"),

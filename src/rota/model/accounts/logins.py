@@ -80,7 +80,7 @@ def asked(machine: str | None, lasts: float | str | None, tenant: str | None, fa
     return Asked(machine=machine, lasts=found, tenant=tenant)
 
 
-# ---- in a browser -----------------------------------------------------------------------------------------------------
+# ---- in a browser ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,9 @@ class Return:
     challenge: str
 
 
-def returned(address: str | None, state: str | None, challenge: str | None, method: str | None, faults: FaultList) -> Return:
+def returned(
+    address: str | None, state: str | None, challenge: str | None, method: str | None, faults: FaultList
+) -> Return:
     match = _LOOPBACK.match(address or "")
     if match is None or int(match[2]) > 65535:
         right = "redirect_uri is http://127.0.0.1:PORT/ or http://[::1]:PORT/: a program on the browser's own machine"
@@ -115,7 +117,7 @@ def is_verifier(text: str | None) -> bool:
     return bool(_VERIFIER.match(text or ""))
 
 
-# ---- with a device code ------------------------------------------------------------------------------------------------
+# ---- with a device code ---------------------------------------------------------------------------------------------
 
 
 def new_user_code(choice: Callable[[Sequence[str]], str]) -> str:
@@ -144,7 +146,7 @@ def network_of(address: str | None) -> IPv4Network | IPv6Network | None:
     return ip_network(found)
 
 
-# ---- exchange ----------------------------------------------------------------------------------------------------------
+# ---- exchange -------------------------------------------------------------------------------------------------------
 
 
 class Verdict(enum.Enum):
