@@ -188,6 +188,11 @@ RULES: dict[str, Rule] = {
 # Pages for browsers (`ui/`). Those with a rule send whoever is not signed in to the page for that.
 PAGE_RULES: dict[str, Rule] = {
     "show_start": SELF,
+    # programs that a user allows to act as them
+    "show_login": SELF,
+    "decide_login": SELF,
+    "show_code_entry": SELF,
+    "decide_code": SELF,
 }
 OPEN_PAGES = frozenset({"show_sign_in", "send_static"})
 

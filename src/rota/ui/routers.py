@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.ui import start, static
+from rota.ui.logins import in_browser, with_code
 from rota.ui.sign_in import signing_in
 
-PAGES = (static.router, start.router, signing_in.router)
+PAGES = (static.router, start.router, signing_in.router, in_browser.router, with_code.router)
