@@ -42,6 +42,11 @@ _PANELS = {
         "result": ("commands.tasks", "Print the JSON result of a task."),
         "events": ("commands.events", "Show events of your tasks and schedules."),
         "webhook": ("commands.webhooks", "Manage webhooks: signed messages about events."),
+        "login": (
+            "commands.accounts.login",
+            "Sign in: allow this machine in a browser, and save the token that it gets.",
+        ),
+        "logout": ("commands.accounts.login", "Sign out: revoke the profile's token and remove it."),
         "whoami": ("commands.accounts.whoami", "Show who you are, what you may do, and when your token expires."),
         "me": ("commands.cluster", "Show your tenant, your plan's limits and how much of them is used."),
         "top": ("commands.top", "Show a pool's load, lanes, shares and nodes every second, until you press q."),
