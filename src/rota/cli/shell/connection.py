@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
-from rota.cli.shell import output
+from rota.cli.shell import expiry_hint, output
 from rota.cli.shell.output import Format
 from rota.client.calls import graph_calls
 from rota.client.calls.call import Call
@@ -40,7 +40,9 @@ TaskIds = Annotated[list[int], typer.Argument(metavar="ID...", min=1, help="Ids 
 def connect(retry_seconds: float = READ_RETRY_SECONDS) -> Client:
     client, _ = _http()
     await_own_start()
-    return client(retry_seconds=retry_seconds)
+    made = client(retry_seconds=retry_seconds)
+    expiry_hint.watch(lambda: made.token_expires)
+    return made
 
 
 def connect_as(profile: Profile, retry_seconds: float = READ_RETRY_SECONDS) -> Transport:

@@ -55,6 +55,18 @@ def resolve(
     return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")))
 
 
+def origin_of_token(environment: Mapping[str, str] = os.environ) -> str:
+    """Where `resolve` finds the token, as people read it."""
+    if running_task.access() is not None:
+        return "the key of this task"
+    if environment.get("ROTA_TOKEN"):
+        return "ROTA_TOKEN"
+    path = profile_path(environment)
+    if not path.exists():
+        return "no profile"
+    return f"{path}{' (rota login)' if read_profile(path).login is not None else ''}"
+
+
 def read_profile(path: Path) -> Profile:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
