@@ -40,12 +40,12 @@ MOST_PENDING_OF_NETWORK = 50
 # No vowels, so that no code is a word; no letters or digits that look alike.
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _PREFIX = "cli-"
-_MACHINE = re.compile(r"^[A-Za-z0-9._@+-]{1,90}$", re.ASCII)
-_TENANT = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
-_CHALLENGE = re.compile(r"^[A-Za-z0-9_-]{43}$", re.ASCII)
-_VERIFIER = re.compile(r"^[A-Za-z0-9._~-]{43,128}$", re.ASCII)
-_STATE = re.compile(r"^[A-Za-z0-9._~-]{16,128}$", re.ASCII)
-_LOOPBACK = re.compile(r"^(http://(?:127\.0\.0\.1|\[::1\]):([1-9][0-9]{0,4}))/$", re.ASCII)
+_MACHINE = re.compile(r"[A-Za-z0-9._@+-]{1,90}", re.ASCII)
+_TENANT = re.compile(r"[a-z][a-z0-9-]{0,39}", re.ASCII)
+_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
+_STATE = re.compile(r"[A-Za-z0-9._~-]{16,128}", re.ASCII)
+_LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]):([1-9][0-9]{0,4}))/", re.ASCII)
 _MOST_SHOWN = 40
 
 
@@ -65,10 +65,10 @@ class Asked:
 def asked(machine: str | None, lasts: float | str | None, tenant: str | None, faults: FaultList) -> Asked:
     """What a program asks for, judged; the faults say what is wrong."""
     machine = machine or ""
-    if not _MACHINE.match(machine):
+    if not _MACHINE.fullmatch(machine):
         what = f"{machine[:_MOST_SHOWN]!r} is not a name: 1 to 90 letters, digits or . _ @ + -"
         faults.add("machine", "invalid-name", what)
-    if tenant is not None and not _TENANT.match(tenant):
+    if tenant is not None and not _TENANT.fullmatch(tenant):
         faults.add("tenant", "unknown-tenant", f"there is no tenant {tenant[:_MOST_SHOWN]!r}")
     found = timedelta(0)
     try:
@@ -95,13 +95,13 @@ class Return:
 def returned(
     address: str | None, state: str | None, challenge: str | None, method: str | None, faults: FaultList
 ) -> Return:
-    match = _LOOPBACK.match(address or "")
+    match = _LOOPBACK.fullmatch(address or "")
     if match is None or int(match[2]) > 65535:
         right = "redirect_uri is http://127.0.0.1:PORT/ or http://[::1]:PORT/: a program on the browser's own machine"
         faults.add("redirect_uri", "invalid-address", f"{right}, not {(address or '')[:80]!r}")
-    if not _STATE.match(state or ""):
+    if not _STATE.fullmatch(state or ""):
         faults.add("state", "invalid-state", "state is 16 to 128 letters, digits or - . _ ~")
-    if method != "S256" or not _CHALLENGE.match(challenge or ""):
+    if method != "S256" or not _CHALLENGE.fullmatch(challenge or ""):
         why = "code_challenge is a SHA-256 in base64url, 43 characters, and code_challenge_method is S256"
         faults.add("code_challenge", "invalid-challenge", why)
     return Return(origin=match[1] if match else "", state=state or "", challenge=challenge or "")
@@ -114,7 +114,7 @@ def challenge_of(verifier: str) -> str:
 
 
 def is_verifier(text: str | None) -> bool:
-    return bool(_VERIFIER.match(text or ""))
+    return bool(_VERIFIER.fullmatch(text or ""))
 
 
 # ---- with a device code ---------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from rota.client.transport.starting import profile_path
 from rota.model.answers.accounts import NewToken
 from rota.servers import addresses_of, socket_of
 
-_MACHINE = re.compile(r"^[A-Za-z0-9._@+-]{1,90}$", re.ASCII)
+_MACHINE = re.compile(r"[A-Za-z0-9._@+-]{1,90}", re.ASCII)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -92,7 +92,7 @@ def login(
 def _machine(name: str | None) -> str:
     if name is None:
         return re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname())[:60].strip("-") or "machine"
-    if not _MACHINE.match(name):
+    if not _MACHINE.fullmatch(name):
         raise checks.wrong(
             "--name", f"{name[:60]!r} is not a name; names have letters, digits and . _ @ + -, at most 90"
         )
