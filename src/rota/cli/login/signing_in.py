@@ -146,6 +146,8 @@ def _wait(
                 say(f"{error}; this login goes on when it is back")
             is_away, pause = True, min(2 * pause, LONGEST_POLL_SECONDS)
         except Refused as refusal:
+            if refusal.slug == "expired-token":
+                break
             if refusal.slug not in ("authorization-pending", "slow-down"):
                 raise
             longer = SLOWER_SECONDS if refusal.slug == "slow-down" else 0
