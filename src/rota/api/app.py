@@ -40,6 +40,7 @@ from rota.api.routes import (
 from rota.api.routes.accounts import logins, service_accounts, tokens, users, whoami
 from rota.api.routes.operations import routes as operations
 from rota.api.routes.schedule import apply, schedules
+from rota.api.routes.sign_in import administration, factors, sessions, signing_in
 from rota.api.routes.worker import connections, objects
 from rota.api.services import TOKEN_EXPIRES, Services
 from rota.model.errors import Problem
@@ -79,6 +80,10 @@ ROUTERS = (
             tokens,
             logins,
             whoami,
+            signing_in,
+            sessions,
+            factors,
+            administration,
             connections,
             objects,
             schemas,

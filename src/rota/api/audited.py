@@ -21,7 +21,9 @@ from rota.store.database import AnyConnection
 Paused = TypeVar("Paused")
 
 # What no tenant owns: only those who oversee the cluster see what happens to it.
-_OF_CLUSTER = frozenset({"node", "pool", "plan", "tier", "category", "lane", "retention", "worker_key"})
+_OF_CLUSTER = frozenset(
+    {"node", "pool", "plan", "tier", "category", "lane", "retention", "sign-in-rules", "worker_key"}
+)
 
 
 async def audit(

@@ -55,6 +55,12 @@ def clear_session(response: Response, request: Request, settings: Settings) -> N
     response.delete_cookie(_SECURE if secure else _PLAIN, secure=secure, httponly=True, samesite="lax", path="/")
 
 
+def with_cookies(response: Response, cookies: Response) -> Response:
+    """The response, which also sets the cookies of the other one."""
+    response.raw_headers.extend(pair for pair in cookies.raw_headers if pair[0] == b"set-cookie")
+    return response
+
+
 def check_own_site(request: Request, settings: Settings) -> None:
     """Refuses a change that a page of another site may have sent."""
     if request.method in _SAFE_METHODS:

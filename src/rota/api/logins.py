@@ -18,11 +18,13 @@ from rota.model.accounts import logins as rules
 from rota.model.accounts.logins import Asked
 from rota.model.accounts.permissions import Rights
 from rota.model.errors import Problem, unavailable
+from rota.model.sign_in.attempts import address_key
 from rota.model.tenant import Caller
 from rota.model.units import duration_text
 from rota.store import logins
 from rota.store.database import AnyConnection
 from rota.store.logins import LoginRow
+from rota.store.sign_in_attempts import take_rate
 from rota.store.tokens import Visible, read_tokens
 
 
@@ -100,8 +102,7 @@ async def find_device(services: Services, caller: Caller, typed: str) -> LoginRo
 
 
 async def decide_device(services: Services, caller: Caller, typed: str, *, allowed: bool) -> LoginRow | None:
-    """None: there is none under this code, or it was decided or has expired."""
-    await _count_try(services, caller)
+    """After `find_device`, which counts. None: somebody decided meanwhile, or it has expired."""
     code = rules.user_code_of(typed)
     if code is None:
         return None
@@ -135,20 +136,18 @@ def _user(caller: Caller) -> int:
 
 async def _count_try(services: Services, caller: Caller) -> None:
     """In a transaction of its own: what is refused afterwards counts too."""
-    network = rules.network_of(origin().address)
     async with services.database.engine() as connection:
-        for who, every, at_once in (
-            (f"user {_user(caller)}", rules.TRY_EVERY, rules.TRIES_AT_ONCE),
-            (f"network {network}", rules.TRY_EVERY_OF_NETWORK, rules.TRIES_AT_ONCE_OF_NETWORK),
+        for key, rate in (
+            (f"login:user:{_user(caller)}", rules.TRIES_OF_USER),
+            (f"login:{address_key(origin().address)}", rules.TRIES_OF_NETWORK),
         ):
-            seconds = await logins.take_try(connection, who, every=every, ahead=every * at_once)
+            seconds = await take_rate(connection, key, rate)
             if seconds is not None:
-                wait = duration_text(1000 * int(seconds + 1))
                 raise Problem(
-                    "rate-limited",
+                    "too-many-attempts",
                     status=429,
-                    title="Too many tries",
-                    detail=f"too many codes were tried; the next one may be in {wait}",
+                    title="Too many attempts",
+                    detail=f"too many codes were tried; try again in {duration_text(1000 * int(seconds + 1))}",
                     retry_after_seconds=seconds,
                 )
 

@@ -22,6 +22,7 @@ class Rule:
     scope: Scope | None
     by_tasks: bool = False  # the key of a running task will do: the route keeps it to the task's graph
     by_restricted: bool = False  # a token for some tasks only will do: the route keeps it to what it is for
+    by_session: bool = False  # only a user who signed in will do: how somebody signs in is not for tokens
 
 
 SELF = Rule(None)
@@ -41,6 +42,10 @@ OPEN = frozenset(
         "tell_why",
         "reload",
         "recall",
+        # Whoever is not signed in yet; limits are in `admit/sign_in_limits.py`.
+        "sign_in",
+        "begin_enrolment_with_ticket",
+        "confirm_sign_in",
     }
 )
 
@@ -169,6 +174,24 @@ RULES: dict[str, Rule] = {
         "revoke_service_account_role",
         "set_support",
     ),
+    # ---- signing in
+    **dict.fromkeys(("list_sessions", "end_session", "end_other_sessions", "get_sign_in_rules"), SELF),
+    **dict.fromkeys(
+        (
+            "sign_out",
+            "prove_session",
+            "switch_session",
+            "set_password",
+            "get_second_factor",
+            "begin_second_factor",
+            "confirm_second_factor",
+            "remove_second_factor",
+            "renew_recovery_codes",
+        ),
+        Rule(None, by_session=True),
+    ),
+    **_rules(Scope.USERS_WRITE, "invite_user", "reset_second_factor"),
+    **_rules(Scope.ADMIN, "set_sign_in_rules"),
     # ---- agents
     **_rules(
         Scope.WORK,
@@ -187,14 +210,42 @@ RULES: dict[str, Rule] = {
 
 # Pages for browsers (`ui/`). Those with a rule send whoever is not signed in to the page for that.
 PAGE_RULES: dict[str, Rule] = {
-    "show_start": SELF,
-    # programs that a user allows to act as them
-    "show_login": SELF,
-    "decide_login": SELF,
-    "show_code_entry": SELF,
-    "decide_code": SELF,
+    **dict.fromkeys(
+        (
+            "show_start",
+            "leave",
+            "look_at_tenant",
+            "show_prove",
+            "prove_again",
+            "show_account",
+            "change_own_password",
+            "show_enrolment",
+            "confirm_enrolment",
+            "remove_own_factor",
+            "renew_own_codes",
+            "end_own_session",
+            "end_all_other_sessions",
+            # programs that a user allows to act as them
+            "show_login",
+            "decide_login",
+            "show_code_entry",
+            "decide_code",
+        ),
+        Rule(None, by_session=True),
+    ),
 }
-OPEN_PAGES = frozenset({"show_sign_in", "send_static"})
+OPEN_PAGES = frozenset(
+    {
+        "send_static",
+        "show_sign_in",
+        "send_sign_in",
+        "send_code",
+        "show_setup",
+        "send_setup",
+        "show_invitation",
+        "send_invitation",
+    }
+)
 
 SIGNED_IN = "signed-in"
 ANYBODY = "anybody"

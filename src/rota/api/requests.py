@@ -120,9 +120,9 @@ class _Arriving:
 _arriving = _Arriving()
 
 
-async def read_body(request: Request, *, limit: int) -> bytes:
+async def read_body(request: Request, *, limit: int, media: str = "application/json") -> bytes:
     """The whole body, decompressed, or a Problem before more than `limit` bytes are in memory."""
-    _check_content_type(request)
+    _check_content_type(request, media)
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):
         raise unsupported("Unsupported encoding", f"content-encoding {encoding[:40]!r} is unknown; send gzip or none")
@@ -149,10 +149,10 @@ async def read_body(request: Request, *, limit: int) -> bytes:
     return _inflate(body, limit) if encoding == "gzip" else body
 
 
-def _check_content_type(request: Request) -> None:
-    media = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if media != "application/json":
-        raise unsupported("Unsupported media type", f"content-type is {media[:60]!r}; send application/json")
+def _check_content_type(request: Request, wanted: str) -> None:
+    media = request.headers.get("content-type", wanted).partition(";")[0].strip().lower()
+    if media != wanted:
+        raise unsupported("Unsupported media type", f"content-type is {media[:60]!r}; send {wanted}")
 
 
 def _inflate(body: bytes, limit: int) -> bytes:

@@ -14,6 +14,8 @@ from rota.admit.authenticate import Authenticator, unauthorized
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.open_connections import OpenConnections
+from rota.admit.passwords import Passwords
+from rota.admit.sign_in_limits import SignInLimits
 from rota.api.cookies import check_own_site, session_secret
 from rota.api.described import read_query
 from rota.api.permissions import rule_of
@@ -21,7 +23,7 @@ from rota.api.requests import Cursors, beyond_key, check_restrictions, check_sco
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
 from rota.model.accounts.restrictions import UNRESTRICTED
-from rota.model.errors import not_found
+from rota.model.errors import Problem, not_found
 from rota.model.task import State
 from rota.model.tenant import Caller
 from rota.observe.events import Events
@@ -44,6 +46,8 @@ from rota.timetable.ticker import Ticker
 
 T = TypeVar("T")
 
+_SESSION_NEEDED = "this is for users who signed in, with a browser; a token does not change how somebody signs in"
+
 TOKEN_EXPIRES = "rota.token_expires"  # in the scope of a request: when its token does, if that is soon
 
 
@@ -52,6 +56,8 @@ class Services:
     settings: Settings
     database: Database
     authenticator: Authenticator
+    passwords: Passwords
+    sign_in_limits: SignInLimits
     open_connections: OpenConnections
     admission: Admission
     leadership: Leadership
@@ -165,6 +171,8 @@ async def authorise(request: Request) -> tuple[Services, Caller]:
         raise beyond_key(f"not {request.method} {request.url.path}"[:200])
     if caller.restrictions is not UNRESTRICTED:
         check_restrictions(request, caller, by_restricted=rule.by_restricted)
+    if rule.by_session and not caller.session_id:
+        raise Problem("session-needed", status=403, title="Forbidden", detail=_SESSION_NEEDED)
     return found, caller if rule.scope is None else check_scope(caller, rule.scope)
 
 

@@ -16,9 +16,13 @@ from rota.api.origin import origin
 from rota.api.services import Services
 from rota.model.audit import Entry
 from rota.model.errors import Problem
+from rota.model.tenant import Caller
 from rota.store.audit import record
 from rota.store.database import AnyConnection
 from rota.store.sessions import Via, add_session, end_session_of, note_sign_in
+from rota.store.sessions import renew_session as store_new_secret
+
+_MEANS: dict[Via, str] = {"password": "password", "oidc": "sign-in provider", "link": "link"}
 
 
 async def start_session(
@@ -48,7 +52,10 @@ async def start_session(
         address=where.address,
         agent=where.agent,
     )
-    await record(connection, _entry("session.start", name, number, tenant_id=tenant_id, reason=via))
+    entry = entry_of_user(
+        "session.start", number, user=name, session=number, tenant_id=tenant_id, reason=f"by {_MEANS[via]}"
+    )
+    await record(connection, entry)
     set_session(response, request, services.settings, secret)
     return number
 
@@ -61,17 +68,44 @@ async def end_old_session(services: Services, request: Request, connection: AnyC
     return number
 
 
-def _entry(action: str, user: str, number: int, *, tenant_id: int, reason: str = "") -> Entry:
+async def renew_session(
+    services: Services,
+    request: Request,
+    response: Response,
+    caller: Caller,
+    connection: AnyConnection,
+    *,
+    tenant_id: int | None = None,
+) -> None:
+    """The caller's session goes on with a new secret, whenever what it stands for changes."""
+    secret = secrets.token_urlsafe(32)
+    await store_new_secret(
+        connection, caller.session_id, secret_hash=hash_secret(secret), tenant_id=tenant_id or caller.tenant_id
+    )
+    set_session(response, request, services.settings, secret)
+    services.authenticator.forget()
+
+
+def entry_of_user(
+    action: str,
+    target: str | int,
+    *,
+    user: str,
+    tenant_id: int | None,
+    session: int | None = None,
+    reason: str = "",
+) -> Entry:
+    """What a user does who is about to sign in, and so is no caller yet."""
     found = origin()
     return Entry(
         tenant=tenant_id,
         actor_kind="user",
         actor=user,
-        credential=f"session {number}",
+        credential="" if session is None else f"session {session}",
         via="ui" if found.via == "api" else found.via,
         action=action,
-        object_kind="session",
-        object_id=str(number),
+        object_kind=action.partition(".")[0],
+        object_id=str(target),
         reason=reason,
         address=found.address,
         agent=found.agent,

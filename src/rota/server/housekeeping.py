@@ -11,7 +11,7 @@ import structlog
 from rota.admit.artifacts import Artifacts
 from rota.model.errors import Problem
 from rota.settings import Settings
-from rota.store import cleaning, retention
+from rota.store import cleaning, retention, sign_in
 from rota.store.database import Database
 from rota.store.events import make_partitions
 from rota.store.expiry import MOST_AT_ONCE, Expired, expire_tasks
@@ -21,6 +21,7 @@ from rota.store.operations import forget_operations
 from rota.store.progress import forget_progress
 from rota.store.run_times import forget_run_times
 from rota.store.sessions import forget_sessions
+from rota.store.sign_in_attempts import forget_attempts
 from rota.store.webhooks import forget_deliveries
 
 log = structlog.get_logger()
@@ -44,6 +45,8 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_run_times(connection)
                 await forget_sessions(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_logins(connection, rows=cleaning.ROWS_A_ROUND)
+                await sign_in.forget(connection, rows=cleaning.ROWS_A_ROUND)
+                await forget_attempts(connection, rows=cleaning.ROWS_A_ROUND)
                 await make_partitions(connection)
             await artifacts.sweep()
         except Problem as error:

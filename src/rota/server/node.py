@@ -22,6 +22,8 @@ from rota.admit.authenticate import Authenticator
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.open_connections import OpenConnections
+from rota.admit.passwords import Passwords
+from rota.admit.sign_in_limits import SignInLimits
 from rota.api.app import build_app
 from rota.api.requests import Cursors
 from rota.api.routes.events import event_of
@@ -151,6 +153,7 @@ async def _run(
         await asyncio.gather(*background, return_exceptions=True)
         await parts.hints.close()
         await services.admission.ids.close()
+        services.passwords.close()
         with contextlib.suppress(Exception):  # the database may be the reason to stop
             await services.membership.leave()
         await services.database.close()
@@ -195,6 +198,8 @@ async def _services(
         settings=settings,
         database=database,
         authenticator=Authenticator(database, AttemptKeys(cluster.secret)),
+        passwords=Passwords(),
+        sign_in_limits=SignInLimits(database),
         open_connections=OpenConnections(database),
         admission=admission,
         leadership=leadership,

@@ -1,4 +1,4 @@
-"""Logins of programs (`rota login`): rows with hashes of codes, and how often codes were typed."""
+"""Logins of programs (`rota login`): rows with the hashes of their codes."""
 
 from __future__ import annotations
 
@@ -152,15 +152,6 @@ async def revoke_named(connection: AnyConnection, *, owner: int, tenant_id: int,
     return sorted(row["id"] for row in rows)
 
 
-async def take_try(connection: AnyConnection, who: str, *, every: timedelta, ahead: timedelta) -> float | None:
-    """Counts a try of `who`; else the seconds until the next one is allowed. `ahead`: how many at once, as a time."""
-    if await connection.fetchval(sql("logins/take_try"), who, every, ahead) is not None:
-        return None
-    beyond = await connection.fetchval(sql("logins/tries_ahead"), who)
-    return max(1.0, float(beyond or 0.0) + (every - ahead).total_seconds())
-
-
 async def forget_logins(connection: AnyConnection, *, rows: int) -> None:
-    """Deletes those that nobody can use any more, and the counts of tries that count no longer."""
+    """Deletes those that nobody can use any more."""
     await connection.execute(sql("logins/forget_logins"), rows)
-    await connection.execute(sql("logins/forget_tries"), rows)

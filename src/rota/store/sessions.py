@@ -77,6 +77,17 @@ async def prove_session(connection: AnyConnection, number: int) -> None:
     await connection.execute(sql("accounts/prove_session"), number)
 
 
+async def renew_session(connection: AnyConnection, number: int, *, secret_hash: bytes, tenant_id: int) -> None:
+    """The session goes on with another secret; the one before opens nothing."""
+    await connection.execute(sql("accounts/renew_session"), number, secret_hash, tenant_id)
+
+
+async def session_owner(connection: AnyConnection, number: int) -> int | None:
+    """Whose session it is; None: there is none that has not ended."""
+    found = await connection.fetchval(sql("accounts/session_owner"), number)
+    return None if found is None else int(found)
+
+
 async def switch_session(connection: AnyConnection, number: int, tenant_id: int) -> None:
     """The session looks at another tenant."""
     await connection.execute(sql("accounts/switch_session"), number, tenant_id)

@@ -97,8 +97,9 @@ class PageRoute(APIRoute):
 
 def _refused(request: Request, problem: Problem) -> Response:
     """`next` is only ever the address of a page to look at: a form is not sent again after signing in."""
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    back = here if request.method == "GET" else START
+    path = request.url.path
+    here = path + (f"?{request.url.query}" if request.url.query else "")
+    back = here if request.method == "GET" else "/".join(path.split("/")[:3]) if path.count("/") > 2 else START
     if problem.status == 401:
         return redirect(f"{SIGN_IN}?{urlencode({'next': back}, quote_via=quote)}")
     if problem.slug == "proof-needed":

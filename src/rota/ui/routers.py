@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from rota.ui import start, static
 from rota.ui.logins import in_browser, with_code
-from rota.ui.sign_in import signing_in
+from rota.ui.sign_in import account, links, signing_in
 
-PAGES = (static.router, start.router, signing_in.router, in_browser.router, with_code.router)
+PAGES = (
+    static.router,
+    start.router,
+    signing_in.router,
+    links.router,
+    account.router,
+    in_browser.router,
+    with_code.router,
+)

@@ -61,8 +61,8 @@ def hidden_of(shown: httpx.Response) -> dict[str, str]:
 
 def answer_in(led: httpx.Response) -> dict[str, str]:
     """What the browser is told to take to the program."""
+    assert led.headers["location"].startswith(BACK), led.headers["location"]
     location = urlsplit(led.headers["location"])
-    assert f"{location.scheme}://{location.netloc}{location.path}" == BACK
     return {name: value for name, [value] in parse_qs(location.query).items()}
 
 

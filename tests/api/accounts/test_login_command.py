@@ -96,7 +96,7 @@ def shell(acme: People, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: 
 
     monkeypatch.setattr(output, "note", note)
     monkeypatch.setattr(signing_in, "WAIT_SECONDS", 60.0)
-    acme.served.ask("delete from code_tries")
+    acme.served.ask("delete from sign_in_attempts where key like 'login:%'")
     return made
 
 

@@ -17,6 +17,7 @@ from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from rota.model.errors import FaultList
+from rota.model.sign_in.attempts import Rate
 from rota.model.units import milliseconds_of
 
 CODE_LASTS = timedelta(seconds=60)  # from the approval in a browser to the exchange
@@ -27,11 +28,9 @@ LONGEST_POLL_SECONDS = 60
 USUAL_LIFE = "30d"
 LONGEST_LIFE = timedelta(days=366)
 
-# Codes that are typed. 20 letters to the power of 8 are too many to guess at this rate.
-TRY_EVERY = timedelta(seconds=10)
-TRIES_AT_ONCE = 20
-TRY_EVERY_OF_NETWORK = timedelta(seconds=1)  # people behind one address
-TRIES_AT_ONCE_OF_NETWORK = 100
+# Codes that are typed, right or wrong. 20 letters to the power of 8 are too many to guess at this rate.
+TRIES_OF_USER = Rate(10)
+TRIES_OF_NETWORK = Rate(60)
 
 # Programs that wait for their user.
 MOST_PENDING = 5_000

@@ -15,8 +15,8 @@ from rota.api.routes.accounts.logins import BROWSER_PAGE
 from rota.model.accounts import logins as rules
 from rota.model.accounts.logins import Asked, Return
 from rota.model.errors import FaultList
+from rota.ui.forms import read_form
 from rota.ui.logins.approval import Way, approval, approver, decision_of
-from rota.ui.logins.forms import form_of
 from rota.ui.pages import PageRoute, redirect
 
 router = APIRouter(prefix=BROWSER_PAGE, route_class=PageRoute, include_in_schema=False)
@@ -41,7 +41,7 @@ async def show_login(request: Request) -> Response:
 @router.post("")
 async def decide_login(request: Request) -> Response:
     """Leads the browser to the program, with the code or with the refusal."""
-    form = await form_of(request)
+    form = await read_form(request)
     asked, to = _judged(form)
     is_allowed = decision_of(form)
     services, caller = await approver(request, asked.tenant)

@@ -11,8 +11,8 @@ from rota.api import logins
 from rota.api.routes.accounts.logins import DEVICE_PAGE
 from rota.model.accounts.logins import user_code_of
 from rota.store.logins import LoginRow
+from rota.ui.forms import read_form
 from rota.ui.logins.approval import Way, approval, approver, decision_of
-from rota.ui.logins.forms import form_of
 from rota.ui.pages import PageRoute, page
 
 router = APIRouter(prefix=DEVICE_PAGE, route_class=PageRoute, include_in_schema=False)
@@ -28,7 +28,7 @@ async def show_code_entry(request: Request) -> Response:
 @router.post("")
 async def decide_code(request: Request) -> Response:
     """Without a decision it shows who asks."""
-    form = await form_of(request)
+    form = await read_form(request)
     typed = form.get("code", "")
     services, caller = await approver(request)
     found = await logins.find_device(services, caller, typed)

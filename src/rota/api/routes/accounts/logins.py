@@ -12,6 +12,7 @@ from rota.api.cookies import clear_session, own_address
 from rota.api.described import described, read_query
 from rota.api.login_tokens import exchange
 from rota.api.requests import read_json
+from rota.api.secretive import read_secretly
 from rota.api.services import authorise, services
 from rota.model.accounts import logins as rules
 from rota.model.answers.accounts import NewToken
@@ -86,7 +87,7 @@ async def take_login_token(request: Request) -> Response:
     A program with a device code asks until it has an answer: 400 `authorization-pending` and `slow-down` ask for
     patience, `retry_after` says how much. A code that comes for a second time revokes the token that it gave.
     """
-    body = await read_json(request, ExchangeRequest)
+    body = await read_secretly(request, ExchangeRequest)
     faults = FaultList()
     if (body.code is None) == (body.device_code is None):
         faults.add("code", "missing-field", "give the code of a browser with its code_verifier, or a device_code")

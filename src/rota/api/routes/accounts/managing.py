@@ -38,6 +38,7 @@ from rota.store.principals import (
     remove_binding,
     remove_principal,
 )
+from rota.store.sessions import end_sessions
 
 ROLES = tuple(role for role in Role if role is not Role.WORKER)
 AFTER = Parameter("after", TEXT, "The `next` of the page before.")
@@ -210,6 +211,9 @@ async def give(
     """In `changing`. A role that it has already is a conflict."""
     if not await add_binding(connection, principal.id, binding, by=caller.user):
         raise conflict("role-exists", f"{principal.name} is {_text(asked)} already")
+    # Whoever gets more rights signs in anew: with a second factor if the role asks for one, and so that nobody who got
+    # hold of an old session has them too.
+    await end_sessions(connection, principal.id, but=caller.session_id or None)
     after = existing(await find_principal(connection, principal.id))
     await _audited(connection, caller, "grant", principal, after)
     return after

@@ -26,11 +26,4 @@ create table cli_logins (
 create index cli_logins_ends on cli_logins (expires_at);
 create index cli_logins_pending on cli_logins (network) where decided_at is null;
 
--- How far somebody is ahead of the rate at which codes may be typed: a user, or a network.
-create table code_tries (
-    who text primary key,
-    arrival timestamptz not null
-);
-create index code_tries_arrival on code_tries (arrival);
-
-revoke all on cli_logins, code_tries from public, rota_tenant;
+revoke all on cli_logins from public, rota_tenant;

@@ -1,0 +1,1 @@
+"""Routes about signing in: sessions, passwords, second factors, and the rules for them."""

@@ -1,0 +1,1 @@
+insert into recovery_codes (principal, hash) select $1, unnest($2::bytea[])

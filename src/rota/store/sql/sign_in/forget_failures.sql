@@ -1,0 +1,1 @@
+delete from sign_in_attempts where key = $1

@@ -1,0 +1,1 @@
+select second_factor_roles from sign_in_rules

@@ -1,0 +1,1 @@
+delete from recovery_codes where principal = $1

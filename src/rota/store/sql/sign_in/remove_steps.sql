@@ -1,0 +1,1 @@
+delete from sign_in_steps where principal = $1
