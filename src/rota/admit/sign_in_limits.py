@@ -54,7 +54,7 @@ _WHAT = {"account": "with this name", "device": "with this name", "address": "fr
 class SignInLimits:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._refused: dict[str, float] = {}  # until when, by the monotonic clock
+        self._refused: dict[str, tuple[float, float]] = {}  # asked again from, and free at, by the monotonic clock
 
     def check_address(self, address: str | None) -> None:
         """Whether this node refused the address a moment ago; costs nothing."""
@@ -90,16 +90,17 @@ class SignInLimits:
             return await take_rate(connection, f"log:{what}", OF_LOG) is None
 
     def _check_refused(self, key: str) -> None:
-        until = self._refused.get(key)
-        if until is not None and (left := until - time.monotonic()) > 0:
-            raise TooMany(_kind(key), left, newly=False)
+        asked_again, free_at = self._refused.get(key, (0.0, 0.0))
+        if time.monotonic() < asked_again:
+            raise TooMany(_kind(key), free_at - time.monotonic(), newly=False)
 
     def _let(self, key: str, wait_seconds: float | None) -> None:
         if wait_seconds is None:
             return
         if len(self._refused) >= MOST_REMEMBERED:
             self._refused.clear()
-        self._refused[key] = time.monotonic() + min(wait_seconds, REMEMBER_SECONDS)
+        now = time.monotonic()
+        self._refused[key] = (now + min(wait_seconds, REMEMBER_SECONDS), now + wait_seconds)
         raise TooMany(_kind(key), wait_seconds, newly=True)
 
 

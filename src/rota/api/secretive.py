@@ -12,7 +12,14 @@ from rota.model.errors import Fault, Problem
 
 LONGEST = 8 * 1024
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T", bound="Secretive")
+
+
+class Secretive(msgspec.Struct, forbid_unknown_fields=True):
+    """A body with a secret: it does not show what it holds."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(***)"
 
 
 async def read_secretly(request: Request, kind: type[T]) -> T:

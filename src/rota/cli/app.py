@@ -82,6 +82,8 @@ _PANELS = {
             "Manage service accounts: what programs are.",
         ),
         "token": ("commands.accounts.tokens", "Manage tokens: what programs send instead of a password."),
+        "session": ("commands.accounts.sessions", "Show and end sessions of signed-in users."),
+        "sign-in": ("commands.accounts.sign_in_rules", "Show and set who signs in with a second factor."),
         "plan": ("commands.plans", "Manage plans (administrators)."),
         "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
         "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane, cap and isolation."),

@@ -44,15 +44,15 @@ def _words(text: str) -> frozenset[str]:
 NAMING = _words(
     """after after_end after_failed also ancestors_of archive artifact claim concurrency_key cursor delivery
     descendants_of files graph idempotency_key Idempotency-Key ids key name number operation package schedule secrets
-    sha256 tag task tenant upload user webhook"""
+    session sha256 tag task tenant upload user webhook"""
 )
 # All others, each looked at once: amounts, choices, times, texts that nothing is found by, and things of the cluster.
 PLAIN = _words(
     """all annually anchor any args array at at_most attempt attempts backoff backoff_limit bandwidth before by cap
-    category changes command concurrency_limit concurrency_scope cpu cpu_limit cron custom daily delay documents
+    category changes code command concurrency_limit concurrency_scope cpu cpu_limit cron custom daily delay documents
     dry_run ends_at env every events expires fail_on fold follow from function gpus graphs hourly If-Match image
     interpreter iops isolation items jitter kwargs lane lease limit lines log_limit max_runs may_submit memory
-    disk missed missed_limit monthly mounts n network next_at node on_late outputs over overlap path paused pool
+    disk missed missed_limit monthly mounts n network new next_at node old on_late outputs over overlap password path paused pool
     ports preemptible priority processes progress reason ref release require result retry_on role script seconds
     since size_bytes state status stream tags tail tasks tier timeout to tolerance type unplaceable until
     upstream uploads url value verb version wait weekly where worker zone"""
@@ -66,6 +66,7 @@ NOT_NAMING = {
     ("get_pool_load", "name"),
     ("pause_pool", "name"),
     ("resume_pool", "name"),
+    ("switch_session", "tenant"),  # not for tokens: tests/api/sign_in
     *(
         (route, work)
         for route in ("add_schedule", "edit_schedule", "apply_schedule", "preview_schedule")
@@ -292,6 +293,7 @@ PROBES: list[Probe] = [
         for route, more in (("add_schedule", {}), ("preview_schedule", {}), ("preview_schedule", {"version": 1}))
     ),
     # ---- accounts
+    *_query("list_sessions", "user", "user"), *_query("end_other_sessions", "user", "user"),
     Probe("add_token", "tenant", lambda things: Ask(body={"tenant": things.tenant, "user": "eve"})),
     Probe("add_token", "user", lambda things: Ask(body={"tenant": things.tenant, "user": things.user})),
     # ---- another tenant named in the header

@@ -32,6 +32,7 @@ class Things:
     webhook: int
     delivery: int
     token: int
+    session: int
     sha256: str
     secret: str
     schedule: str
@@ -71,7 +72,7 @@ def nobodys(cursor: str) -> Things:
     """Ids and names that nothing has. A cursor is signed: it is one of a third tenant."""
     word = uuid4().hex[:10]
     number = iter(range(900_000_000, 900_000_100))
-    ids = ("task", "ended", "dead", "graph", "array", "operation", "webhook", "delivery", "token")
+    ids = ("task", "ended", "dead", "graph", "array", "operation", "webhook", "delivery", "token", "session")
     texts = (
         "once", "claim", "request_key", "batch_key", "graph_key", "operation_key", "name", "tag", "ref", "user", "tenant",
         "concurrency_key", "schedule",
@@ -143,22 +144,31 @@ def made_by(served: Served, tenant: str, token: str, user: str) -> Things:
     [(number,)] = served.ask(
         "select tokens.id from tokens join tenants on tenants.id = tokens.tenant where tenants.name = $1", tenant
     )
+    [(session,)] = served.ask(
+        """with who as (insert into principals (kind, name) values ('user', $1) returning id),
+            role as (insert into bindings (principal, role, tenant) select who.id, 'member', tenants.id from who, tenants
+                where tenants.name = $2)
+            insert into sessions (hash, principal, tenant, via, ends_at)
+            select sha256(convert_to($1, 'UTF8')), who.id, tenants.id, 'password', now() + interval '1 day'
+            from who, tenants where tenants.name = $2 returning id""",
+        named("person"), tenant,
+    )  # fmt: skip
     dead, array = die(served, name, token=token), post("/v1/tasks", {**work, "array": "0-2"})["id"]
     events = served.send("GET", "/v1/events", token=token).text
     ids = [line.removeprefix("id: ") for line in events.splitlines() if line.startswith("id: ")]
     return Things(
         task=task, ended=ended, dead=dead, graph=graph, array=array, operation=operation, webhook=webhook,
-        delivery=delivery, token=number, sha256=uploaded["sha256"], secret=secret, schedule=schedule,
+        delivery=delivery, token=number, session=session, sha256=uploaded["sha256"], secret=secret, schedule=schedule,
         concurrency_key=concurrency_key, once=once, claim=claim, request_key=request_key, batch_key=batch_key,
         graph_key=graph_key, operation_key=operation_key, name=name, tag=tag, ref=ref, user=user, tenant=tenant,
         event=ids[-2], cursor=served.send("GET", "/v1/tasks?limit=1", token=token).json()["next"],
     )  # fmt: skip
 
 
-# A webhook's place in the log moves by itself.
+# A webhook's place in the log moves by itself, and a token's last use is written later.
 _COUNTED = """select string_agg(format(
         $$select %L as name, count(*), md5(coalesce(string_agg(line, chr(10) order by line), ''))
-            from (select (to_jsonb(one) - array['xid', 'row', 'position'])::text as line from %I one where %s) lines$$,
+            from (select (to_jsonb(one) - array['xid', 'row', 'position', 'used_at', 'used_from'])::text as line from %I one where %s) lines$$,
         relname, relname,
         case when relname = 'edges' then 'parent in (select id from tasks where tenant = $1)' else 'tenant = $1' end
     ), ' union all ') from pg_class

@@ -6,6 +6,7 @@ No answer contains a value, and no refusal repeats the body.
 from __future__ import annotations
 
 import secrets as randomness
+from collections import Counter
 
 import msgspec
 import structlog
@@ -20,8 +21,9 @@ from rota.api.services import Services, authorise
 from rota.model.answers.secrets import MasterKeyUse, NotRotated, Rotation, SecretDocument, SecretList
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
-from rota.store import secrets
+from rota.store import second_factors, secrets
 from rota.store.envelope import CantOpen, Keyring, SecretName, rewrap, seal
+from rota.store.second_factors import factor_name
 
 log = structlog.get_logger()
 
@@ -90,13 +92,20 @@ async def remove_secret(request: Request, name: str) -> Response:
 @router.post("/master-keys/rotate")
 @described(Rotation)
 async def rotate_master_key(request: Request) -> Response:
-    """Wraps the data keys of all tenants' secrets with the first master key. Values do not change."""
+    """Wraps the data keys of all tenants' secrets and users' second factors with the first master key.
+
+    Values do not change.
+    """
     services, caller = await authorise(request)
     read_query(request)
     keyring = _keyring(services)
     rewrapped, failed = await _rewrap_all(services, keyring)
+    factors, factors_failed = await _rewrap_factors(services, keyring)
+    rewrapped, failed = rewrapped + factors, failed + factors_failed
     async with services.database.engine() as connection:
-        counts = await secrets.count_by_key(connection)
+        counts = Counter(await secrets.count_by_key(connection)) + Counter(
+            await second_factors.count_by_key(connection)
+        )
         await audit(connection, caller, "secret.rotate", keyring.first.id)
     known = [key.id for key in keyring.keys]
     return answer(
@@ -133,6 +142,29 @@ async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[t
                         failed.append((secret_name, str(error)))
                     continue
                 rewrapped += await secrets.save_rewrapped(connection, secret_name, sealed, fresh)
+        if len(batch) < _ROTATED_AT_ONCE:
+            return rewrapped, failed
+        after = batch[-1][0]
+
+
+async def _rewrap_factors(services: Services, keyring: Keyring) -> tuple[int, list[tuple[SecretName, str]]]:
+    """As `_rewrap_all`, for second factors of users."""
+    rewrapped = after = 0
+    failed: list[tuple[SecretName, str]] = []
+    while True:
+        async with services.database.engine() as connection:
+            batch = await second_factors.sealed_otherwise(
+                connection, keyring.first.id, after=after, limit=_ROTATED_AT_ONCE
+            )
+            for principal, sealed in batch:
+                try:
+                    fresh = rewrap(keyring, factor_name(principal), sealed, randomness.token_bytes)
+                except CantOpen as error:
+                    log.warning("second_factors.not_rotated", principal=principal, error=str(error))
+                    if len(failed) < _MOST_NAMED:
+                        failed.append((factor_name(principal), str(error)))
+                    continue
+                rewrapped += await second_factors.save_rewrapped(connection, principal, sealed, fresh)
         if len(batch) < _ROTATED_AT_ONCE:
             return rewrapped, failed
         after = batch[-1][0]

@@ -32,6 +32,7 @@ from rich.status import Status
 from rich.table import Table
 
 from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
+from rota.admit.setup_link import SETUP_LASTS, make_setup_code
 from rota.client.transport.kept_profiles import save_own
 from rota.client.transport.profile import Profile, read_profile
 from rota.client.transport.starting import OWN_START, profile_path
@@ -152,7 +153,7 @@ def run_up(options: UpOptions) -> int:
                 postgres = EmbeddedPostgres(options.data / "postgres")
                 postgres.start()
             database = options.database or (postgres.url if postgres else "")
-            tokens = asyncio.run(_prepare(database, options.data, status))
+            tokens, setup_code = asyncio.run(_prepare(database, options.data, status))
             ensure_key_file(options.data / "secrets.key", secrets.token_bytes)
             for part in _parts(options, database, tokens):
                 status.update(f"Starting the {part.name} …")
@@ -162,6 +163,7 @@ def run_up(options: UpOptions) -> int:
         kept = save_own(Profile((options.url,), tokens.admin), profile_path())
         OWN_START.over()
         _welcome(console, options, postgres, parts)
+        _offer_setup(console, options, setup_code)
         if kept is not None:
             _tell(console, _what_is_kept(kept))
         _watch(postgres, parts)
@@ -209,12 +211,12 @@ def _reap(own: Collection[int | None]) -> None:
             os.waitpid(ended.si_pid, 0)
 
 
-async def _prepare(database: str, folder: Path, status: Status) -> FirstTokens:
-    """Brings the schema up to date and makes the first tokens, as soon as there is a database."""
+async def _prepare(database: str, folder: Path, status: Status) -> tuple[FirstTokens, str | None]:
+    """Brings the schema up to date as soon as there is a database, and makes the first tokens and the setup link."""
 
-    async def prepare() -> FirstTokens:
+    async def prepare() -> tuple[FirstTokens, str | None]:
         await upgrade(database)
-        return await ensure_first_tokens(database, folder)
+        return await ensure_first_tokens(database, folder), await make_setup_code(database)
 
     said = ""
 
@@ -290,6 +292,20 @@ def _what_is_kept(kept: Path) -> str:
     if read_profile(profile_path()).login is not None:
         return f"Your `rota login` stays in use; the administrator's token is in {kept} (`rota logout` puts it back)."
     return f"The profile of another server that you had is kept in {kept}; ROTA_PROFILE={kept} uses it."
+
+
+def _offer_setup(console: Console, options: UpOptions, code: str | None) -> None:
+    """Until there is an administrator who can sign in, with a browser on this machine."""
+    if code is None:
+        return
+    minutes = int(SETUP_LASTS.total_seconds() // 60)
+    console.print(
+        f"To sign in with a browser, make the first administrator (within {minutes} minutes, once):", soft_wrap=True
+    )
+    # Plain: a link is copied as a whole, and a style would be in the way.
+    console.print(
+        f"  http://localhost:{options.port}/ui/setup?code={code}", soft_wrap=True, highlight=False, markup=False
+    )
 
 
 def _lock(data: Path) -> TextIO:

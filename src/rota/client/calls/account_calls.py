@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rota.client.calls.call import Call, delete, get, patch, post, query_of, reader, segment
+from rota.client.calls.call import Call, delete, get, patch, post, put, query_of, reader, segment
 from rota.model.answers import accounts as documents
+from rota.model.answers import sign_in
 
 Role = Mapping[str, str]  # role, and tenant or pool, or neither for everywhere
 
@@ -108,3 +109,38 @@ def _user(name: str) -> str:
 
 def _service(name: str) -> str:
     return f"/v1/service-accounts/{segment(name)}"
+
+
+# ---- signing in ------------------------------------------------------------------------------------------------------
+
+
+def invite_user(name: str) -> Call[sign_in.InvitationDocument]:
+    """A link with which the user sets a password, once."""
+    return post(f"{_user(name)}/invitation", sign_in.InvitationDocument)
+
+
+def reset_second_factor(name: str) -> Call[None]:
+    return delete(f"{_user(name)}/second-factor")
+
+
+def sessions(user: str | None = None) -> Call[sign_in.SessionList]:
+    """Of a user; None: the caller's own."""
+    return get("/v1/sessions", sign_in.SessionList, {"user": user})
+
+
+def end_session(number: int) -> Call[None]:
+    return delete(f"/v1/sessions/{number}")
+
+
+def end_sessions(user: str | None = None) -> Call[sign_in.SessionsEnded]:
+    """All of a user but the caller's own."""
+    call = Call("DELETE", "/v1/sessions", reader(sign_in.SessionsEnded))
+    return replace(call, query=query_of({"user": user}))
+
+
+def sign_in_rules() -> Call[sign_in.SignInRules]:
+    return get("/v1/sign-in/rules", sign_in.SignInRules)
+
+
+def set_sign_in_rules(second_factor_roles: Sequence[str]) -> Call[sign_in.SignInRules]:
+    return put("/v1/sign-in/rules", sign_in.SignInRules, {"second_factor_roles": list(second_factor_roles)})

@@ -16,19 +16,19 @@ _LIST = """
 password passwort passphrase passwd pass secret geheim contrasena motdepasse parola senha kennwort welcome willkommen
 bienvenue letmein login signin logon access admin administrator root user guest test tester testing demo default
 changeme change please temp temporary system server service cluster database data backup master super superuser
-manager operator owner member account company office work home house love loveyou iloveyou lovely honey baby babygirl
-sweet angel princess prince queen king friend friends family mother father sister brother daddy mommy sunshine
-sunflower flower butterfly rainbow summer winter spring autumn monday tuesday wednesday thursday friday saturday
-sunday january february march april may june july august september october november december monkey dragon tiger lion
-eagle falcon shadow wolf bear horse chicken cookie banana orange apple cherry chocolate pepper ginger cheese coffee
-pizza butter football baseball basketball soccer hockey tennis golf racing player ninja hunter killer ranger warrior
-soldier batman superman spiderman starwars pokemon matrix minecraft naruto michael jordan jennifer jessica ashley
-daniel andrew thomas robert charlie matthew joshua anthony william david james john maria anna alexander george harley
-maggie buster bailey freedom forever whatever trustno trust nothing hello hallo bonjour hola world internet computer
-laptop google facebook microsoft windows linux apple android samsung nokia python java docker kubernetes postgres
-redis mustang ferrari porsche mercedes corvette yamaha magic lucky happy silver golden diamond crystal purple yellow
-orange green black white blue red london paris berlin madrid america canada england germany australia texas dallas
-chicago correcthorsebatterystaple abc qaz wsx edc asdf zxcv qwer the this that is my me you your our one two
+manager operator owner member account office work home house love loveyou iloveyou lovely honey baby babygirl sweet
+angel princess prince queen king friend friends family mother father sister brother daddy mommy sunshine sunflower
+flower butterfly rainbow summer winter spring autumn monday tuesday wednesday thursday friday saturday sunday january
+february march april may june july august september october november december monkey dragon tiger lion eagle falcon
+shadow wolf horse chicken cookie banana orange apple cherry chocolate pepper ginger cheese coffee pizza butter
+football baseball basketball soccer hockey tennis golf racing player ninja hunter killer ranger warrior soldier batman
+superman spiderman starwars pokemon matrix minecraft naruto michael jordan jennifer jessica ashley daniel andrew
+thomas robert charlie matthew joshua anthony william david james john maria anna alexander george harley maggie buster
+bailey freedom forever whatever trustno trust nothing hello hallo bonjour hola world internet computer laptop google
+facebook microsoft windows linux apple android samsung nokia python java docker kubernetes postgres redis mustang
+ferrari porsche mercedes corvette yamaha magic lucky happy silver golden diamond crystal purple yellow orange green
+black white blue red london paris berlin madrid america canada england germany australia texas dallas chicago
+correcthorsebatterystaple abc qaz wsx edc asdf zxcv qwer the this that is my me you your our one two
 """
 _WORDS = frozenset(_LIST.split())
 _KEYBOARD = (

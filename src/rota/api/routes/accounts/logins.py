@@ -8,18 +8,17 @@ from fastapi import APIRouter, Request, Response
 from rota.api import logins
 from rota.api.answers import answer
 from rota.api.audited import audit
-from rota.api.cookies import clear_session, own_address
+from rota.api.cookies import own_address
 from rota.api.described import described, read_query
 from rota.api.login_tokens import exchange
 from rota.api.requests import read_json
-from rota.api.secretive import read_secretly
+from rota.api.secretive import Secretive, read_secretly
 from rota.api.services import authorise, services
 from rota.model.accounts import logins as rules
 from rota.model.answers.accounts import NewToken
 from rota.model.answers.logins import DeviceLogin, LoginPages
 from rota.model.errors import FaultList, conflict
 from rota.store import tenants
-from rota.store.sessions import end_sessions
 
 BROWSER_PAGE = "/ui/login"
 DEVICE_PAGE = "/ui/device"
@@ -35,15 +34,12 @@ class DeviceRequest(msgspec.Struct, forbid_unknown_fields=True):
     tenant: str | None = None
 
 
-class ExchangeRequest(msgspec.Struct, forbid_unknown_fields=True):
+class ExchangeRequest(Secretive, forbid_unknown_fields=True):
     """A `code` from a browser with its `code_verifier`, or a `device_code`."""
 
     code: str | None = None
     code_verifier: str | None = None
     device_code: str | None = None
-
-    def __repr__(self) -> str:
-        return "ExchangeRequest()"
 
 
 @router.get("/login")
@@ -104,19 +100,13 @@ async def take_login_token(request: Request) -> Response:
 @router.post("/logout", status_code=204)
 @described(None)
 async def log_out(request: Request) -> Response:
-    """Revokes the token that this request carries, or ends its session. A token needs no scope to end itself."""
+    """Revokes the token that this request carries. A token needs no scope to end itself."""
     found, caller = await authorise(request)
-    response = Response(status_code=204)
+    if not caller.token_id:
+        raise conflict("no-token", f"{caller.credential} is not a token; a session ends with POST /v1/sign-out")
     async with found.database.engine() as connection, connection.transaction():
-        if caller.token_id:
-            await tenants.revoke_token(connection, caller.token_id)
-            target = f"{caller.tenant}/{caller.user}/{caller.token_name or caller.token_id}"
-            await audit(connection, caller, "token.revoke", target, reason="rota logout")
-        elif caller.session_id and caller.principal_id is not None:
-            await end_sessions(connection, caller.principal_id, number=caller.session_id)
-            await audit(connection, caller, "session.end", caller.session_id)
-            clear_session(response, request, found.settings)
-        else:
-            raise conflict("nothing-to-end", f"{caller.credential} is neither a token nor a session")
+        await tenants.revoke_token(connection, caller.token_id)
+        target = f"{caller.tenant}/{caller.user}/{caller.token_name or caller.token_id}"
+        await audit(connection, caller, "token.revoke", target, reason="rota logout")
     found.authenticator.forget()
-    return response
+    return Response(status_code=204)

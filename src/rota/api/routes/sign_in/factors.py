@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer
@@ -11,7 +10,7 @@ from rota.api.cookies import own_address, with_cookies
 from rota.api.described import described, read_query
 from rota.api.requests import existing
 from rota.api.routes.accounts import managing
-from rota.api.secretive import read_secretly
+from rota.api.secretive import Secretive, read_secretly
 from rota.api.services import Services, authorise
 from rota.api.sign_in import second_factors
 from rota.api.sign_in.own_password import change_password
@@ -29,14 +28,14 @@ from rota.store.sign_in import find_factors
 router = APIRouter(prefix="/v1", tags=["sign-in"])
 
 
-class PasswordChange(msgspec.Struct, forbid_unknown_fields=True):
+class PasswordChange(Secretive):
     """The password of now, and the new one."""
 
     old: str
     new: str
 
 
-class Code(msgspec.Struct, forbid_unknown_fields=True):
+class Code(Secretive):
     """A code of the app."""
 
     code: str

@@ -11,7 +11,7 @@ from rota.api.audited import audit
 from rota.api.described import TEXT, Parameter, described, read_query
 from rota.api.requests import existing, read_json, task_id, text_of
 from rota.api.routes.accounts import managing
-from rota.api.secretive import read_secretly
+from rota.api.secretive import Secretive, read_secretly
 from rota.api.services import Services, authorise
 from rota.api.sessions import renew_session
 from rota.api.sign_in.own_password import prove
@@ -29,7 +29,7 @@ router = APIRouter(prefix="/v1/sessions", tags=["sign-in"])
 _USER = Parameter("user", TEXT, "Of this user, by name or mail address; for administrators. Else your own.")
 
 
-class ProofRequest(msgspec.Struct, forbid_unknown_fields=True):
+class ProofRequest(Secretive):
     """The user's own password, once more."""
 
     password: str
@@ -138,7 +138,7 @@ async def _whose(connection: AnyConnection, caller: Caller, name: str | None) ->
     """The caller, or the named user if the caller may act for it."""
     if name is None:
         if caller.principal_id is None:
-            detail = "this token belongs to nobody, so it has no sessions; name a user: ?user=ann"
+            detail = "this token belongs to nobody, so it has no sessions; name a user (?user=ann, or --user ann)"
             raise Problem("no-account", status=403, title="Forbidden", detail=detail)
         return existing(await find_principal(connection, caller.principal_id), "user")
     user = await managing.found_user(connection, caller, name) if caller.may(Scope.USERS_READ) else None

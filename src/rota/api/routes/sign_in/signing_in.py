@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer
 from rota.api.audited import audit
 from rota.api.cookies import check_own_site, clear_session, own_address, with_cookies
 from rota.api.described import described, read_query
-from rota.api.secretive import read_secretly
+from rota.api.secretive import Secretive, read_secretly
 from rota.api.services import authorise, services
 from rota.api.sign_in.second_factors import begin_enrolment
 from rota.api.sign_in.signing_in import Entered, Ticket, sign_in_with_code, step_of_ticket
@@ -21,20 +20,20 @@ from rota.store.sessions import end_sessions
 router = APIRouter(prefix="/v1", tags=["sign-in"])
 
 
-class SignInRequest(msgspec.Struct, forbid_unknown_fields=True):
+class SignInRequest(Secretive):
     """`name`: the user's name or mail address."""
 
     name: str
     password: str
 
 
-class TicketRequest(msgspec.Struct, forbid_unknown_fields=True):
+class TicketRequest(Secretive):
     """The ticket that the answer to the right password has."""
 
     ticket: str
 
 
-class CodeRequest(msgspec.Struct, forbid_unknown_fields=True):
+class CodeRequest(Secretive):
     """A code of the app, or a recovery code."""
 
     ticket: str

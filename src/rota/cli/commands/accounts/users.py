@@ -18,7 +18,7 @@ from rota.cli.commands.accounts.role_options import (
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
-from rota.cli.tables import account_tables
+from rota.cli.tables import account_tables, sign_in_tables
 from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import account_calls
 
@@ -50,6 +50,8 @@ def add_to(app: typer.Typer) -> None:
     add_command(user, "disable", disable, "rota user disable ann")
     add_command(user, "enable", enable, "rota user enable ann")
     add_command(user, "remove", remove, "rota user remove ann")
+    add_command(user, "invite", invite, "rota user invite ann")
+    add_command(user, "reset-second-factor", reset_second_factor, "rota user reset-second-factor ann")
 
 
 def add(
@@ -60,9 +62,28 @@ def add(
     email: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Mail address.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Add a user. It can do what its roles allow, and nothing without one."""
+    """Add a user, and print a link with which the user sets a password. It can do what its roles allow.
+
+    The link counts once, within three days. Of several formats, only the table has it; rota user invite makes another.
+    """
     call = account_calls.add_user(account_name(name), email=email, role=role_of(role, tenant, pool))
     show(call, output_format, lambda answer: f"user {answer.name} is made: {account_tables.roles(answer.roles)}")
+    if output_format is Format.TABLE:
+        show(account_calls.invite_user(account_name(name)), output_format, sign_in_tables.invitation)
+
+
+def invite(name: _Name, output_format: Output = Format.TABLE) -> None:
+    """Print a link with which a user sets a password: the first one, or a new one for a forgotten one.
+
+    It counts once, within three days, and ends the link before it.
+    """
+    show(account_calls.invite_user(account_name(name)), output_format, sign_in_tables.invitation)
+
+
+def reset_second_factor(name: _Name) -> None:
+    """Remove the second factor of a user who lost the app and the recovery codes. Its sessions end."""
+    call = account_calls.reset_second_factor(account_name(name))
+    show(call, Format.TABLE, lambda _: f"the second factor of {name} is removed, and its sessions are ended")
 
 
 def list_users(
