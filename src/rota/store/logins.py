@@ -37,7 +37,7 @@ def _login(row: asyncpg.Record | None) -> LoginRow | None:
     return LoginRow(
         id=row["id"],
         kind=row["kind"],
-        asked=Asked(machine=row["machine"], lasts=row["lasts"], tenant=row["tenant"]),
+        asked=Asked(machine=row["machine"], lasts=row["lasts"], tenant=row["tenant_name"]),
         address=row["address"],
         agent=row["agent"],
         created_at=row["created_at"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.ui import start, static
-from rota.ui.logins import in_browser, with_code
+from rota.ui.logins import browser, device_code
 from rota.ui.sign_in import account, links, signing_in
 
 PAGES = (
@@ -12,6 +12,6 @@ PAGES = (
     signing_in.router,
     links.router,
     account.router,
-    in_browser.router,
-    with_code.router,
+    browser.router,
+    device_code.router,
 )

@@ -9,7 +9,7 @@ create table cli_logins (
     user_code_hash bytea unique, -- of what people type; with a device code only
     machine text not null, -- the token's name is made of it
     lasts interval not null, -- the token
-    tenant text, -- name of the one that the token is for; null: the one that the approving session looks at
+    tenant_name text, -- of the one that the token is for; null: the one that the approving session looks at
     address inet, -- where the program asked from
     network cidr, -- the part of the address that counts as one asker
     agent text not null default '',
