@@ -37,7 +37,7 @@ from rota.api.routes import (
     webhooks,
     why,
 )
-from rota.api.routes.accounts import service_accounts, tokens, users, whoami
+from rota.api.routes.accounts import logins, service_accounts, tokens, users, whoami
 from rota.api.routes.operations import routes as operations
 from rota.api.routes.schedule import apply, schedules
 from rota.api.routes.sign_in import administration, factors, sessions, signing_in
@@ -78,6 +78,7 @@ ROUTERS = (
             users,
             service_accounts,
             tokens,
+            logins,
             whoami,
             signing_in,
             sessions,

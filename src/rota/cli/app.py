@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from rota import __version__
-from rota.cli.shell import coercion, help_types, output, trouble
+from rota.cli.shell import coercion, expiry_hint, help_types, output, trouble
 from rota.cli.shell.chosen_tenant import choose_tenant
 
 # The module of each command, and the sentence that begins its help. In the order of `rota --help`, by panel.
@@ -42,7 +42,15 @@ _PANELS = {
         "result": ("commands.tasks", "Print the JSON result of a task."),
         "events": ("commands.events", "Show events of your tasks and schedules."),
         "webhook": ("commands.webhooks", "Manage webhooks: signed messages about events."),
-        "whoami": ("commands.accounts.whoami", "Show who you are, what you may do, and when your token expires."),
+        "login": (
+            "commands.accounts.login",
+            "Sign in: allow this machine in a browser, and save the token that it gets.",
+        ),
+        "logout": ("commands.accounts.login", "Sign out: revoke the profile's token and remove it."),
+        "whoami": (
+            "commands.accounts.whoami",
+            "Show who you are, what you may do, when your token expires, and where it comes from.",
+        ),
         "me": ("commands.cluster", "Show your tenant, your plan's limits and how much of them is used."),
         "top": ("commands.top", "Show a pool's load, lanes, shares and nodes every second, until you press q."),
     },
@@ -111,6 +119,8 @@ def run(arguments: list[str]) -> int:
         if "ROTA_TRACEBACK" in os.environ:
             raise
         return trouble.report(error, arguments)
+    finally:
+        expiry_hint.say_if_due()
 
 
 def build(command: str | None = None) -> typer.Typer:

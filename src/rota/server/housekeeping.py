@@ -15,6 +15,7 @@ from rota.store import cleaning, retention, sign_in
 from rota.store.database import Database
 from rota.store.events import make_partitions
 from rota.store.expiry import MOST_AT_ONCE, Expired, expire_tasks
+from rota.store.logins import forget_logins
 from rota.store.long_logs import forget_segments
 from rota.store.oidc import forget_sign_ins
 from rota.store.operations import forget_operations
@@ -45,6 +46,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_run_times(connection)
                 await forget_sessions(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_sign_ins(connection, rows=cleaning.ROWS_A_ROUND)
+                await forget_logins(connection, rows=cleaning.ROWS_A_ROUND)
                 await sign_in.forget(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_attempts(connection, rows=cleaning.ROWS_A_ROUND)
                 await make_partitions(connection)

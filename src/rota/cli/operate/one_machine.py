@@ -33,7 +33,8 @@ from rich.table import Table
 
 from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
 from rota.admit.setup_link import SETUP_LASTS, make_setup_code
-from rota.client.transport.profile import Profile, write_profile
+from rota.client.transport.kept_profiles import save_own
+from rota.client.transport.profile import Profile, read_profile
 from rota.client.transport.starting import OWN_START, profile_path
 from rota.execute.linux import process_trees
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
@@ -159,10 +160,12 @@ def run_up(options: UpOptions) -> int:
                 parts.append(part)
                 part.start()
                 part.wait_until_ready()
-        write_profile(Profile((options.url,), tokens.admin), profile_path())
+        kept = save_own(Profile((options.url,), tokens.admin), profile_path())
         OWN_START.over()
         _welcome(console, options, postgres, parts)
         _offer_setup(console, options, setup_code)
+        if kept is not None:
+            _tell(console, _what_is_kept(kept))
         _watch(postgres, parts)
     except StopSignal:
         pass
@@ -283,6 +286,12 @@ def _welcome(console: Console, options: UpOptions, postgres: EmbeddedPostgres | 
     for line in ("run -- echo hello", "submit -- sleep 5", "list"):
         console.print(f"  [bold]{rota} {line}[/bold]", soft_wrap=True, highlight=False)
     console.print("Ctrl-C stops it.")
+
+
+def _what_is_kept(kept: Path) -> str:
+    if read_profile(profile_path()).login is not None:
+        return f"Your `rota login` stays in use; the administrator's token is in {kept} (`rota logout` puts it back)."
+    return f"The profile of another server that you had is kept in {kept}; ROTA_PROFILE={kept} uses it."
 
 
 def _offer_setup(console: Console, options: UpOptions, code: str | None) -> None:

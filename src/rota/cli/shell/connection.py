@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
-from rota.cli.shell import output
+from rota.cli.shell import expiry_hint, output
 from rota.cli.shell.output import Format
 from rota.client.calls import graph_calls
 from rota.client.calls.call import Call
@@ -24,6 +24,8 @@ from rota.client.transport.starting import await_start, profile_path
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
+    from rota.client._sync.transport import Transport
+    from rota.client.transport.profile import Profile
 
 Answer = TypeVar("Answer")
 
@@ -36,13 +38,26 @@ TaskIds = Annotated[list[int], typer.Argument(metavar="ID...", min=1, help="Ids 
 
 
 def connect(retry_seconds: float = READ_RETRY_SECONDS) -> Client:
+    client, _ = _http()
+    await_own_start()
+    made = client(retry_seconds=retry_seconds)
+    expiry_hint.watch(lambda: made.token_expires)
+    return made
+
+
+def connect_as(profile: Profile, retry_seconds: float = READ_RETRY_SECONDS) -> Transport:
+    """With exactly these servers and this token, whatever the environment says."""
+    _, transport = _http()
+    return transport(profile, retry_seconds)
+
+
+def _http() -> tuple[type[Client], type[Transport]]:
     # httpx imports its own command line with a syntax highlighter. None in sys.modules prevents that, and httpx
     # allows for it.
     sys.modules.setdefault("httpx._main", cast(ModuleType, None))
-    from rota.client._sync.client import Client  # noqa: PLC0415 - HTTP: a third of the start-up time
+    from rota.client._sync import client, transport  # noqa: PLC0415 - HTTP: a third of the start-up time
 
-    await_own_start()
-    return Client(retry_seconds=retry_seconds)
+    return client.Client, transport.Transport
 
 
 def await_own_start() -> None:

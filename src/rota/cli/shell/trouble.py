@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from typer import TyperException
 
+from rota import running_task
 from rota.cli.shell.extras import missing_extra
 from rota.cli.shell.reasons import reason_of
 from rota.cli.shell.suggestions import commands_like, options_like, sentence
@@ -87,7 +89,7 @@ def line_of(error: Exception) -> str:
     if isinstance(error, TyperException):
         text = _usage(error)
     elif isinstance(error, errors.Unauthorized):
-        text = f"{error} (set ROTA_TOKEN, or use the profile that `rota up` writes)"
+        text = f"{error} ({_how_to_sign_in(os.environ)})"
     elif isinstance(error, errors.LimitExceeded) and error.retry_after is not None:
         text = f"{error}; try again in {duration_text(1000 * math.ceil(error.retry_after))}"
     elif isinstance(error, errors.RotaError):
@@ -95,6 +97,14 @@ def line_of(error: Exception) -> str:
     else:
         text = f"an unexpected error occurred: {reason_of(error)}; ROTA_TRACEBACK=1 shows where"
     return escape(" ".join(text.split()))
+
+
+def _how_to_sign_in(environment: Mapping[str, str]) -> str:
+    if running_task.access() is not None:
+        return "the key of a task is good while the task runs"
+    if environment.get("ROTA_TOKEN"):
+        return "the token in ROTA_TOKEN is not good there: unset it and run `rota login`, or set another"
+    return "run `rota login`, or set ROTA_TOKEN"
 
 
 def document_of(error: Exception, code: int) -> str:

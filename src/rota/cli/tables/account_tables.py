@@ -177,7 +177,8 @@ def only(one: documents.TokenDocument | documents.Whoami) -> str:
 _KINDS = {"user": "user", "service": "service account", "node": "node", "task": "user"}
 
 
-def whoami(one: documents.Whoami) -> str:
+def whoami(one: documents.Whoami, at: Sequence[tuple[str, str]] = ()) -> str:
+    """`at`: which server was asked, and where the token comes from."""
     changes = one.pools_to_change
     others = [f"{role.tenant} ({role.role})" for role in one.tenants if role.tenant != one.tenant]
     return facts(
@@ -192,5 +193,6 @@ def whoami(one: documents.Whoami) -> str:
             ("with", one.credential),
             ("expires", exact(one.expires_at) if one.expires_at else "never"),
             ("other tenants", ", ".join(others)),
+            *at,
         )
     )

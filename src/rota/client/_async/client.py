@@ -95,6 +95,11 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    @property
+    def token_expires(self) -> str | None:
+        """The time at which the token expires, if a server said that it is less than 14 days away."""
+        return self._transport.token_expires
+
     async def close(self) -> None:
         await self._transport.close()
 

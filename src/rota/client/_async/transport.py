@@ -26,6 +26,7 @@ class AsyncTransport:
         has_several = len(profile.servers) > 1
         self.repeats = has_several or retry_seconds > 0
         self.longest_wait_seconds = rules.SHORT_WAIT_SECONDS if has_several else LONGEST_WAIT_SECONDS
+        self.token_expires: str | None = None  # when, if a server said that it does so soon
         self._http = HttpClient(**rules.http_options(profile, SocketTransport))
 
     async def close(self) -> None:
@@ -93,6 +94,7 @@ class AsyncTransport:
         while True:
             try:
                 response = await self._http.send(request(tries))
+                self._note_expiry(response)
                 if response.status_code < 500:
                     tries.answered()
                 return rules.accepted(response, response.content, call if tries.in_doubt else None)
@@ -105,12 +107,16 @@ class AsyncTransport:
         """A good answer whose body is still to be read."""
         response = await self._http.send(self._request(call, tries, patience), stream=True)
         try:
+            self._note_expiry(response)
             if not response.is_success:
                 rules.accepted(response, await response.aread())
             tries.answered()
             yield response
         finally:
             await response.aclose()
+
+    def _note_expiry(self, response: httpx.Response) -> None:
+        self.token_expires = response.headers.get(rules.TOKEN_EXPIRES, self.token_expires)
 
     def _request(self, call: Call[Any], tries: Tries, patience: rules.Patience) -> httpx.Request:
         return rules.request_for(self._http, call, tries.server, tries.timeout(call, patience))

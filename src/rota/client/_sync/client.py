@@ -96,6 +96,11 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def token_expires(self) -> str | None:
+        """The time at which the token expires, if a server said that it is less than 14 days away."""
+        return self._transport.token_expires
+
     def close(self) -> None:
         self._transport.close()
 

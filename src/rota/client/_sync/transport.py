@@ -27,6 +27,7 @@ class Transport:
         has_several = len(profile.servers) > 1
         self.repeats = has_several or retry_seconds > 0
         self.longest_wait_seconds = rules.SHORT_WAIT_SECONDS if has_several else LONGEST_WAIT_SECONDS
+        self.token_expires: str | None = None  # when, if a server said that it does so soon
         self._http = HttpClient(**rules.http_options(profile, SocketTransport))
 
     def close(self) -> None:
@@ -94,6 +95,7 @@ class Transport:
         while True:
             try:
                 response = self._http.send(request(tries))
+                self._note_expiry(response)
                 if response.status_code < 500:
                     tries.answered()
                 return rules.accepted(response, response.content, call if tries.in_doubt else None)
@@ -106,12 +108,16 @@ class Transport:
         """A good answer whose body is still to be read."""
         response = self._http.send(self._request(call, tries, patience), stream=True)
         try:
+            self._note_expiry(response)
             if not response.is_success:
                 rules.accepted(response, response.read())
             tries.answered()
             yield response
         finally:
             response.close()
+
+    def _note_expiry(self, response: httpx.Response) -> None:
+        self.token_expires = response.headers.get(rules.TOKEN_EXPIRES, self.token_expires)
 
     def _request(self, call: Call[Any], tries: Tries, patience: rules.Patience) -> httpx.Request:
         return rules.request_for(self._http, call, tries.server, tries.timeout(call, patience))

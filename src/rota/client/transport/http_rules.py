@@ -24,6 +24,7 @@ from rota.servers import socket_of
 
 # Shorter than the server's own limit: a connection the server is just closing must not be reused.
 LIMITS = httpx.Limits(max_connections=100, keepalive_expiry=3.0)
+TOKEN_EXPIRES = "rota-token-expires"
 CONNECT_SECONDS = 5.0
 QUICK_CONNECT_SECONDS = 0.5
 SHORT_WAIT_SECONDS = 5.0  # with several servers, a request waits so long at most: the server may have frozen meanwhile

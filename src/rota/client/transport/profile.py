@@ -1,7 +1,8 @@
 """The servers' addresses and the token: from arguments, else the running call, the environment, the profile file.
 
-`rota up` writes the profile, every client reads it. The file contains a token, so it has mode 0600 and is replaced in
-one step; its content never appears in a message. Nothing here connects.
+`rota up` and `rota login` write the profile (`kept_profiles.py` says what they must not lose), every client reads it.
+The file contains a token, so it has mode 0600 and is replaced in one step; its content never appears in a message.
+Nothing here connects.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rota.client.transport.local_files import replaced_file
 from rota.client.transport.starting import profile_path
 from rota.servers import addresses_of
 
-HOW_TO_NAME_A_SERVER = "set ROTA_SERVER, or start one here with `rota up`, which writes a profile"
+HOW_TO_NAME_A_SERVER = "rota login --server URL, set ROTA_SERVER, or start one here with `rota up`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Profile:
     servers: tuple[str, ...]
     token: str | None = field(default=None, repr=False)
     tenant: str | None = None  # that requests are to; None: the token's own
+    login: str | None = None  # the user as whom `rota login` got the token; None: it has come in another way
+    before: str | None = None  # the file with the profile that was here before `rota login`
 
 
 def resolve(
@@ -52,6 +55,18 @@ def resolve(
     return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")))
 
 
+def origin_of_token(environment: Mapping[str, str] = os.environ) -> str:
+    """Where `resolve` finds the token, as people read it."""
+    if running_task.access() is not None:
+        return "the key of this task"
+    if environment.get("ROTA_TOKEN"):
+        return "ROTA_TOKEN"
+    path = profile_path(environment)
+    if not path.exists():
+        return "no profile"
+    return f"{path}{' (rota login)' if read_profile(path).login is not None else ''}"
+
+
 def read_profile(path: Path) -> Profile:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -67,14 +82,19 @@ def read_profile(path: Path) -> Profile:
     if not isinstance(server, str) or not isinstance(token, str | None):
         wanted = 'server = "http://…" (several with commas) and token = "…"'
         raise ConfigurationError(f"profile {path}: write {wanted}, both as text")
-    return Profile(_servers(server), token)
+    login, before = document.get("login"), document.get("before")
+    if not isinstance(login, str | None) or not isinstance(before, str | None):
+        raise ConfigurationError(f"profile {path}: login and before, which `rota login` writes, are text")
+    return Profile(_servers(server), token, login=login, before=before)
 
 
 def write_profile(profile: Profile, path: Path) -> None:
     """Replaces the profile file in one step, readable by its owner alone."""
     lines = [f"server = {_toml_text(','.join(profile.servers))}"]
-    if profile.token is not None:
-        lines.append(f"token = {_toml_text(profile.token)}")
+    for name in ("token", "login", "before"):
+        value = getattr(profile, name)
+        if value is not None:
+            lines.append(f"{name} = {_toml_text(value)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with replaced_file(path, private=True) as file:

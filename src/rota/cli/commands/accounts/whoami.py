@@ -9,6 +9,7 @@ from rota.cli.shell.output import Format, Output
 from rota.cli.tables import account_tables
 from rota.cli.tables.render import add_command
 from rota.client.calls import account_calls
+from rota.client.transport.profile import origin_of_token, resolve
 
 
 def add_to(app: typer.Typer) -> None:
@@ -16,5 +17,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def whoami(output_format: Output = Format.TABLE) -> None:
-    """Show who you are, what you may do, and when your token expires."""
-    show(account_calls.whoami(), output_format, account_tables.whoami)
+    """Show who you are, what you may do, when your token expires, and where it comes from."""
+    show(account_calls.whoami(), output_format, lambda answer: account_tables.whoami(answer, _from()))
+
+
+def _from() -> tuple[tuple[str, str], ...]:
+    return ("server", ", ".join(resolve().servers)), ("token in", origin_of_token())
