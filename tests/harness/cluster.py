@@ -117,7 +117,7 @@ class Cluster:
     servers: list[Process] = field(default_factory=list)
     workers: list[Process] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
-    tokens: FirstTokens = field(default_factory=lambda: FirstTokens("", ""))
+    tokens: FirstTokens = field(default_factory=lambda: FirstTokens(""))
 
     @property
     def secrets_key(self) -> Path:

@@ -36,10 +36,10 @@ from rota.api.routes import (
     webhooks,
     why,
 )
-from rota.api.routes.accounts import service_accounts, tokens, users, whoami
+from rota.api.routes.accounts import service_accounts, tokens, users, whoami, worker_keys
 from rota.api.routes.operations import routes as operations
 from rota.api.routes.schedule import apply, schedules
-from rota.api.routes.worker import connections, objects
+from rota.api.routes.worker import connections, joining, objects
 from rota.api.services import TOKEN_EXPIRES, Services
 from rota.model.errors import Problem
 from rota.observe.metrics import Metrics
@@ -77,6 +77,8 @@ ROUTERS = (
             service_accounts,
             tokens,
             whoami,
+            worker_keys,
+            joining,
             connections,
             objects,
             schemas,

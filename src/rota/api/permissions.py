@@ -25,12 +25,15 @@ class Rule:
 
 
 SELF = Rule(None)
-# Answered to anybody, or protected in another way: server nodes sign what they ask each other.
+# Answered to anybody, or protected in another way: server nodes sign what they ask each other, nodes what proves them.
 OPEN = frozenset(
     {
         "get_health",
         "get_readiness",
         "get_manifest_schema",
+        "make_challenge",
+        "join_node",
+        "make_node_token",
         "receive_hint",
         "read_loads",
         "read_running",
@@ -124,7 +127,8 @@ RULES: dict[str, Rule] = {
         "list_categories",
         "list_lanes",
     ),
-    **_rules(Scope.NODES_WRITE, "drain_node", "undrain_node", "reload_node", "remove_node"),
+    **_rules(Scope.NODES_WRITE, "drain_node", "undrain_node", "reload_node", "remove_node", "forget_node_key"),
+    **_rules(Scope.NODES_WRITE, "add_worker_key", "list_worker_keys", "revoke_worker_key"),
     **_rules(Scope.POOLS_WRITE, "pause_pool", "resume_pool"),
     **_rules(Scope.METRICS_READ, "check_database", "get_metrics"),
     **_rules(

@@ -74,6 +74,10 @@ _PANELS = {
             "Manage service accounts: what programs are.",
         ),
         "token": ("commands.accounts.tokens", "Manage tokens: what programs send instead of a password."),
+        "worker-key": (
+            "commands.accounts.worker_keys",
+            "Manage worker keys: what new nodes join a pool with (operators).",
+        ),
         "plan": ("commands.plans", "Manage plans (administrators)."),
         "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
         "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane, cap and isolation."),

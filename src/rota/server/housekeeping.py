@@ -21,6 +21,7 @@ from rota.store.progress import forget_progress
 from rota.store.run_times import forget_run_times
 from rota.store.sessions import forget_sessions
 from rota.store.webhooks import forget_deliveries
+from rota.store.worker_keys import forget_worker_keys
 
 log = structlog.get_logger()
 
@@ -42,6 +43,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_operations(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_run_times(connection)
                 await forget_sessions(connection, rows=cleaning.ROWS_A_ROUND)
+                await forget_worker_keys(connection, rows=cleaning.ROWS_A_ROUND)
                 await make_partitions(connection)
             await artifacts.sweep()
         except Problem as error:
