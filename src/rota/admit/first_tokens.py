@@ -1,7 +1,7 @@
 """The first token of a fresh database, for its administrator.
 
-The node that starts first makes it; a unique constraint keeps a second node from doing so too. It is kept in a file that
-only its owner can read. Workers have none: they join with worker keys, which the administrator makes.
+The node that starts first makes it; a unique constraint keeps a second node from doing so too. It is kept in a file
+that only its owner can read. Workers have none: they join with worker keys, which the administrator makes.
 """
 
 from __future__ import annotations

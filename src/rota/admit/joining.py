@@ -98,7 +98,9 @@ async def join(
     if bound is not None:
         return None
     if key.used >= key.uses:
-        raise _refused("worker-key-used-up", f"all {key.uses} uses of this join token are taken; make another one")
+        raise _refused(
+            "worker-key-used-up", f"this join token was good for {key.uses} nodes, which have joined; make another one"
+        )
     await worker_keys.take_use(connection, key.id, address)
     added = await node_keys.add_node_key(
         connection,
@@ -120,8 +122,10 @@ async def prove(connection: AnyConnection, cluster: Cluster, proof: Proof) -> st
         cluster=cluster.identity, challenge=proof.challenge, pool=proof.pool, name=proof.name, boot=proof.boot
     )
     made_us, now_us = await _check_challenge(connection, cluster, proof.challenge)
-    if bound is None or not _is_signed(bound.public_key, proof.signature, message):
-        raise unknown_key(proof.pool, proof.name)
+    if bound is None:
+        raise UnknownNode(proof.pool, proof.name)
+    if not _is_signed(bound.public_key, proof.signature, message):
+        raise UnknownKey(proof.pool, proof.name)
     if not await node_keys.answer_challenge(connection, bound.id, made_us):
         raise _bad_challenge("this challenge, or a later one, was answered before; ask for another")
     ends_us = now_us + TOKEN_SECONDS * 1_000_000
@@ -152,9 +156,16 @@ async def bind(url: str, *, pool: str, name: str, public_key: bytes) -> bool:
         await connection.close()
 
 
-def unknown_key(pool: str, name: str) -> Problem:
-    detail = f"no node {name} of pool {pool} is known by this key: it joins with a join token (rota worker-key add)"
-    return Problem("unknown-node-key", status=401, title="Unauthorized", detail=detail)
+class UnknownKey(Problem):
+    """One answer, whether there is no such node or it has another key."""
+
+    def __init__(self, pool: str, name: str) -> None:
+        why = f"no node {name} of pool {pool} is known by this key: it joins with a join token (rota worker-key add)"
+        super().__init__("unknown-node-key", status=401, title="Unauthorized", detail=why)
+
+
+class UnknownNode(UnknownKey):
+    """No node has this name: a new one asks, before it joins."""
 
 
 async def _valid_key(connection: AnyConnection, token: str) -> WorkerKeyRow:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 import stat
 import time
@@ -139,10 +140,8 @@ def _make(path: Path) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        try:
+        with contextlib.suppress(FileExistsError):  # another process has just made it
             os.link(new, path)
-        except FileExistsError:
-            pass  # another process has just made it
         new.unlink()
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

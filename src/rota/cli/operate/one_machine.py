@@ -213,7 +213,7 @@ def _reap(own: Collection[int | None]) -> None:
 
 
 async def _prepare(database: str, options: UpOptions, status: Status) -> FirstTokens:
-    """Brings the schema up to date, makes the first token, and makes this machine a node, as soon as there is a database."""
+    """Brings the schema up to date, makes the first token and this machine a node, as soon as there is a database."""
     key = ensure_key(options.worker_data)
 
     async def prepare() -> FirstTokens:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit import joining
 from rota.admit.authenticate import caller_of
-from rota.admit.joining import Cluster, Joining, Proof
+from rota.admit.joining import Cluster, Joining, Proof, UnknownNode
 from rota.api.answers import answer
 from rota.api.audited import audit
 from rota.api.described import described, read_query
@@ -102,6 +102,8 @@ async def make_node_token(request: Request) -> Response:
     try:
         async with found.database.engine() as connection:
             token = await joining.prove(connection, _cluster(found), proof)
+    except UnknownNode:
+        raise
     except Problem as problem:
         await _note(found, request, "node.prove", f"{body.pool}/{body.name}", problem)
         raise
