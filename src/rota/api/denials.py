@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from ipaddress import ip_address
 
 import structlog
@@ -19,13 +18,7 @@ from rota.store.database import Database
 log = structlog.get_logger()
 
 ROWS_A_MINUTE = 10  # of one sender
-MOST_SENDERS = 1_000  # of which rows are written in one minute
-
-
-@dataclass(slots=True)
-class _Minute:
-    rows: int = 0
-    left_out: int = 0
+MOST_ROWS_A_MINUTE = 300  # of all
 
 
 class Denials:
@@ -33,7 +26,8 @@ class Denials:
         self._database = database
         self._clock = clock
         self._minute = 0
-        self._senders: dict[str, _Minute] = {}
+        self._rows: dict[str, int] = {}  # by sender
+        self._left_out = 0
 
     async def note(self, sender: str, action: str, target: str, reason: str, caller: Caller | None = None) -> None:
         """`sender`: whose rows are counted. Never fails: the refusal stands without its row."""
@@ -52,17 +46,14 @@ class Denials:
     def _is_due(self, sender: str) -> bool:
         minute = int(self._clock() // 60)
         if minute != self._minute:
-            left_out = sum(one.left_out for one in self._senders.values())
-            if left_out:
-                log.warning("denials.left_out", rows=left_out)
-            self._minute, self._senders = minute, {}
-        if sender not in self._senders and len(self._senders) >= MOST_SENDERS:
+            if self._left_out:
+                log.warning("denials.left_out", rows=self._left_out)
+            self._minute, self._rows, self._left_out = minute, {}, 0
+        rows = self._rows.get(sender, 0)
+        if rows >= ROWS_A_MINUTE or sum(self._rows.values()) >= MOST_ROWS_A_MINUTE:
+            self._left_out += 1
             return False
-        one = self._senders.setdefault(sender, _Minute())
-        one.rows += 1
-        if one.rows > ROWS_A_MINUTE:
-            one.left_out += 1
-            return False
+        self._rows[sender] = rows + 1
         return True
 
     @staticmethod

@@ -112,7 +112,7 @@ async def make_node_token(request: Request) -> Response:
 
 async def _note(found: Services, request: Request, action: str, target: str, problem: Problem) -> None:
     if problem.status < 500:
-        await found.denials.note(found.denials.address(request) or "", action, target, problem.detail)
+        await found.denials.note(f"{found.denials.address(request)} {target}", action, target, problem.detail)
 
 
 def _cluster(found: Services) -> Cluster:
