@@ -14,6 +14,7 @@ from rota.model.accounts.permissions import Role, bindings_of_role, rights
 from tests.api.served import Said, Served, problem, without_instance
 
 OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/v1/schemas/rota.yaml.json")}
+OPEN |= {("POST", f"/v1/worker/{step}") for step in ("challenge", "join", "token")}  # what is signed protects them
 INTERNAL = {
     ("POST", "/internal/hint"),
     ("GET", "/internal/loads"),
