@@ -27,6 +27,7 @@ RELOAD = "reload"  # the capability of agents that understand `Reload`
 SUBMIT = "submit"  # the capability of agents that let tasks submit
 
 CLOSE_BAD_PROTOCOL = 4400
+CLOSE_NOT_YOURS = 4403  # the sender does not speak for the node that it names
 CLOSE_TWIN = 4409  # another live agent has this node's name, or a newer boot of it connected
 CLOSE_NOT_LEADER = 4421  # the agent must look up the leader again
 CLOSE_NOT_UNDERSTOOD = 1007

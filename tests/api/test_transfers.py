@@ -18,6 +18,7 @@ import pytest
 from rota.execute.files import save_requests
 from rota.execute.files.artifact_cache import ArtifactCache, copy_into
 from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
+from rota.execute.identity import WorkerToken
 from rota.model.artifact import Purpose
 from rota.model.stage import StageDone
 from tests.api.served import Said, Served, problem
@@ -70,7 +71,7 @@ async def agent(
     cache = ArtifactCache(folder / "cache", limit_bytes=limit_bytes)
     cache.open()
     transfers = Transfers(
-        servers=servers or (served.url,), token=served.tokens["worker"], boot=held.boot, cache=cache,
+        servers=servers or (served.url,), credential=WorkerToken(served.tokens["worker"]), boot=held.boot, cache=cache,
         patience_seconds=patience_seconds,
     )  # fmt: skip
     try:

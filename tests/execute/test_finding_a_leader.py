@@ -11,10 +11,13 @@ from structlog.testing import capture_logs
 
 from rota.execute import connection
 from rota.execute.connection import ControlConnection, Introduction
+from rota.execute.identity import WorkerToken
 
 
 async def _ask(times: int, answer: Callable[[httpx.Request], httpx.Response]) -> list[Any]:
-    introduction = Introduction(servers=("http://a", "http://b"), token="t", pool="default", hello=None)  # type: ignore[arg-type]
+    introduction = Introduction(
+        servers=("http://a", "http://b"), credential=WorkerToken("t"), pool="default", hello=None
+    )  # type: ignore[arg-type]
     agent = ControlConnection(introduction=introduction, workbench=None, outbox=None)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
         with capture_logs() as lines:

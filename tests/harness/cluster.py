@@ -12,11 +12,17 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+import httpx
+
 from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
+from rota.admit.joining import bind
 from rota.client._sync.client import Client
+from rota.execute.identity import ensure_key
 from rota.store.key_file import ensure_key_file
 
 START_SECONDS = 60.0
@@ -117,7 +123,7 @@ class Cluster:
     servers: list[Process] = field(default_factory=list)
     workers: list[Process] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
-    tokens: FirstTokens = field(default_factory=lambda: FirstTokens("", ""))
+    tokens: FirstTokens = field(default_factory=lambda: FirstTokens(""))
 
     @property
     def secrets_key(self) -> Path:
@@ -187,13 +193,32 @@ class Cluster:
                 "none",
                 *options,
             ],
-            {"ROTA_TOKEN": self.tokens.worker, "PYTHONPATH": path, **environment},
+            {"PYTHONPATH": path, **environment},
             self.folder,
         )
+        if "ROTA_TOKEN" not in environment:
+            self.make_node(name, options[options.index("--pool") + 1] if "--pool" in options else "default")
         self.workers.append(process)
         if start:
             process.start()
         return process
+
+    def make_node(self, name: str, pool: str = "default") -> None:
+        """Gives a worker's data folder a key, and the node of this name that key, as `rota up` does."""
+        key = ensure_key(self.folder / name)
+        with ThreadPoolExecutor(1) as thread:  # the test may have a loop of its own
+            bound = thread.submit(
+                lambda: asyncio.run(bind(self.database, pool=pool, name=name, public_key=key.public))
+            ).result()
+        assert bound, f"pool {pool} is there, and no worker is connected as {name}"
+
+    @cached_property
+    def worker_token(self) -> str:
+        """A token of the role worker, which speaks for nodes without a key."""
+        wanted = {"tenant": "default", "user": "worker", "role": "worker"}
+        headers = {"authorization": f"Bearer {self.tokens.admin}"}
+        made = httpx.post(f"{self.urls[0]}/v1/tokens", json=wanted, headers=headers, trust_env=False)
+        return str(made.json()["token"])
 
     def client(self, server: int = 0) -> Client:
         return Client(server=self.urls[server], token=self.tokens.admin)

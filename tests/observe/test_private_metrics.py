@@ -22,7 +22,7 @@ def test_metrics_need_an_operators_token_only_where_the_operator_says_so(
         who: httpx.get(private, headers={"authorization": f"Bearer {token}"}).status_code
         for who, token in {
             "nobody": "none",
-            "worker": cluster.tokens.worker,
+            "worker": cluster.worker_token,
             **tokens,
             "admin": cluster.tokens.admin,
         }.items()

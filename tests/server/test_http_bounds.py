@@ -235,7 +235,7 @@ def test_an_address_with_too_many_busy_connections_is_refused_and_another_is_not
 
 def test_a_connection_of_an_agent_and_a_waiting_client_outlive_these_limits(node: Node) -> None:
     url = f"ws://127.0.0.1:{node.port}/v1/worker/logs"
-    headers = {"authorization": f"Bearer {node.cluster.tokens.worker}"}
+    headers = {"authorization": f"Bearer {node.cluster.worker_token}"}
     with (
         connect(url, additional_headers=headers, compression=None, proxy=None) as agent,
         ThreadPoolExecutor() as threads,

@@ -1,7 +1,7 @@
 """Tokens: made once, shown once, stored as a hash. The `Authenticator` turns a token or a session into a `Caller`.
 
-The key of a running task (`model/attempt_key.py`) is stored nowhere: its signature is checked, then whether its attempt
-still runs.
+The key of a running task (`attempt_key.py`) is stored nowhere: its signature is checked, then whether its attempt
+still runs. So is a node's token (`node_identity.py`): what is asked is whether the node still has that identity.
 
 A token has the form `rota_<public id>_<secret>`. The public id finds the row, the secret is compared in constant time.
 Look-ups are cached, so a revoked token, the end of an attempt or a changed plan holds on every node within
@@ -21,12 +21,15 @@ from datetime import UTC, datetime, timedelta
 
 from rota.admit.token_use import TokenUse
 from rota.attempt_key import PREFIX, AttemptKeys
-from rota.model.accounts.permissions import Binding, Rights, Role, looks_into, rights, widest_role
+from rota.model.accounts.permissions import SCOPES, Binding, Reach, Rights, Role, looks_into, rights, widest_role
 from rota.model.errors import Problem, not_found
+from rota.model.node import Identity
 from rota.model.secret import names_in_spec
-from rota.model.tenant import MEMBER_SCOPES, Caller, CallerKind, SubmittingTask
+from rota.model.tenant import MEMBER_SCOPES, Caller, CallerKind, Plan, SubmittingTask
+from rota.node_identity import TOKEN_PREFIX, NodeTokens
 from rota.store.accounts import FoundTenant, find_session, find_tenant
 from rota.store.database import AnyConnection, Database
+from rota.store.node_keys import find_identity
 from rota.store.sessions import see_session
 from rota.store.tenants import find_attempt, find_token
 
@@ -37,6 +40,17 @@ PROOF_COUNTS = timedelta(minutes=15)  # for changes of accounts and tokens by a 
 EXPIRES_SOON = timedelta(days=14)
 
 _TOKEN = re.compile(r"^rota_([a-z0-9]{12})_([A-Za-z0-9_-]{43})$", re.ASCII)
+_NO_PLAN = Plan(
+    name="",
+    tasks_per_hour=0,
+    burst=0,
+    waiting_tasks=0,
+    running_cpu_milli=0,
+    running_memory_bytes=0,
+    longest_cap_seconds=0,
+    tiers=(),
+    weight=1,
+)
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -69,9 +83,10 @@ def key_is_over(task: int, attempt: int) -> Problem:
 
 
 class Authenticator:
-    def __init__(self, database: Database, attempt_keys: AttemptKeys) -> None:
+    def __init__(self, database: Database, attempt_keys: AttemptKeys, node_tokens: NodeTokens | None = None) -> None:
         self._database = database
         self._attempt_keys = attempt_keys
+        self._node_tokens = node_tokens
         self.token_use = TokenUse(database)
         self._remembered: dict[bytes, tuple[float, Caller]] = {}
 
@@ -109,6 +124,8 @@ class Authenticator:
     async def _look_up(self, text: str, tenant: str | None, address: str | None) -> Caller:
         if text.startswith(PREFIX):
             return await self._look_up_attempt(text)
+        if text.startswith(TOKEN_PREFIX):
+            return await self._look_up_node(text)
         match = _TOKEN.match(text.strip())
         if match is None:
             raise unauthorized()
@@ -171,6 +188,16 @@ class Authenticator:
             pools=held.pools,
         )
 
+    async def _look_up_node(self, text: str) -> Caller:
+        claim = None if self._node_tokens is None else self._node_tokens.read(text.strip())
+        if claim is None:
+            raise unauthorized()
+        async with self._database.engine() as connection:
+            found = await find_identity(connection, claim.identity, boot=claim.boot, ends_us=claim.ends_us)
+        if found is None:
+            raise unauthorized()
+        return caller_of(found)
+
     async def _look_up_attempt(self, text: str) -> Caller:
         key = self._attempt_keys.read(text.strip())
         if key is None:
@@ -196,6 +223,21 @@ class Authenticator:
                 secrets=frozenset(names_in_spec(found.spec_head)),
             ),
         )
+
+
+def caller_of(node: Identity) -> Caller:
+    """A node's agent: of no tenant, and good for what agents do."""
+    return Caller(
+        tenant_id=0,
+        tenant="",
+        user=f"{node.pool}/{node.name}",
+        plan=_NO_PLAN,
+        scopes=SCOPES[Role.WORKER, Reach.EVERYWHERE],
+        role=Role.WORKER,
+        kind=CallerKind.NODE,
+        node=node,
+        pools=frozenset(),
+    )
 
 
 def _to(tenant: str | None) -> str:

@@ -1,7 +1,7 @@
-"""The first tokens of a fresh database: one for an admin, one for workers.
+"""The first token of a fresh database, for its administrator.
 
-The node that starts first makes them; a unique constraint keeps a second node from doing so too. They are kept in
-files that only their owner can read.
+The node that starts first makes it; a unique constraint keeps a second node from doing so too. It is kept in a file
+that only its owner can read. Workers have none: they join with worker keys, which the administrator makes.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ PLAN = "unlimited"
 @dataclass(frozen=True, slots=True)
 class FirstTokens:
     admin: str
-    worker: str
 
 
 async def ensure_first_tokens(url: str, folder: Path) -> FirstTokens:
-    """Reads the tokens in `folder`; replaces one that is missing or unknown to the database."""
+    """Reads the token in `folder`; replaces it if it is missing or unknown to the database."""
     connection = await connect(url, {"application_name": "rota first tokens"})
     try:
         await tenants.add_tenant(connection, TENANT, PLAN, trusted=True)
         tenant = next(row.id for row in await tenants.read_tenants(connection) if row.name == TENANT)
         return FirstTokens(
             admin=await _ensure(connection, folder / "admin.token", tenant, Role.ADMIN),
-            worker=await _ensure(connection, folder / "worker.token", tenant, Role.WORKER),
         )
     finally:
         await connection.close()

@@ -21,6 +21,7 @@ from rota.model.errors import Problem
 from rota.model.tenant import Caller
 from rota.store.accounts import ended_sessions, rights_now
 from rota.store.database import Database
+from rota.store.node_keys import ended_identities, now_identified
 from rota.store.tenants import ended_attempts, ended_tokens
 
 log = structlog.get_logger()
@@ -46,6 +47,8 @@ class OpenConnections:
         self._by_token: dict[int, list[asyncio.Event]] = {}
         self._by_session: dict[int, list[asyncio.Event]] = {}
         self._by_attempt: dict[tuple[int, int], list[asyncio.Event]] = {}  # task and number
+        self._by_identity: dict[int, list[asyncio.Event]] = {}  # of nodes
+        self._by_name: dict[tuple[int, str], list[asyncio.Event]] = {}  # pool and name of nodes without one
         self._by_owner: dict[Owner, list[asyncio.Event]] = {}
 
     @contextmanager
@@ -59,11 +62,20 @@ class OpenConnections:
                     yield over
 
     @contextmanager
+    def speaking_for(self, pool: int, name: str, over: asyncio.Event) -> Iterator[None]:
+        """While a worker's token speaks for the node of this name. The event: it does not any more."""
+        with _listed(self._by_name, (pool, name), over):
+            yield
+
+    @contextmanager
     def _credential(self, caller: Caller) -> Iterator[asyncio.Event]:
         """The event: the token, session or task's key does not hold any more."""
         over = asyncio.Event()
         if caller.task is not None:
             with _listed(self._by_attempt, (caller.task.id, caller.task.attempt), over):
+                yield over
+        elif caller.node is not None:
+            with _listed(self._by_identity, caller.node.id, over):
                 yield over
         elif caller.session_id:
             with _listed(self._by_session, caller.session_id, over):
@@ -114,7 +126,7 @@ class OpenConnections:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if not self._by_token and not self._by_session and not self._by_attempt:
+            if not any((self._by_token, self._by_session, self._by_attempt, self._by_identity)):
                 continue
             try:
                 over = await self._ended()
@@ -136,6 +148,12 @@ class OpenConnections:
             if self._by_attempt:
                 for attempt in await ended_attempts(connection, list(self._by_attempt)):
                     found += self._by_attempt.get(attempt, [])
+            if self._by_identity:
+                for identity in await ended_identities(connection, list(self._by_identity)):
+                    found += self._by_identity.get(identity, [])
+            if self._by_name:
+                for name in await now_identified(connection, list(self._by_name)):
+                    found += self._by_name.get(name, [])
             if self._by_owner:
                 held = await rights_now(connection, [(owner.principal, owner.tenant) for owner in self._by_owner])
                 for owner, events in self._by_owner.items():

@@ -12,8 +12,7 @@ import asyncpg
 import msgspec
 from fastapi import Response
 
-from rota.api.leaders import Load
-from rota.model.answers.cluster import NodeDocument, PlanDocument
+from rota.model.answers.cluster import PlanDocument
 from rota.model.answers.fields import LEFT_OUT, only
 from rota.model.answers.schedules import OccurrenceDocument, ScheduleDocument
 from rota.model.answers.tasks import (
@@ -40,7 +39,6 @@ from rota.observe.graph_view import by_status, whole_status
 from rota.store.artifacts import AttemptObject
 from rota.store.dependents import MOST_SHOWN
 from rota.store.graphs import parents_of
-from rota.store.nodes import resources_of
 from rota.store.schedules import Occurrence
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -348,21 +346,6 @@ def plan_of(plan: Plan) -> PlanDocument:
         plan,
         running_cpu=None if plan.running_cpu_milli is None else plan.running_cpu_milli / 1000,
         tolerance_seconds=None if plan.tolerance_ms is None else plan.tolerance_ms / 1000,
-    )
-
-
-def node_of(row: asyncpg.Record, load: Load | None) -> NodeDocument:
-    """`load` is from the pool's leader, which drops a silent node's connection: a connected node is not silent."""
-    connected = load is not None and load.free is not None
-    return filled(
-        NodeDocument,
-        row,
-        state=row["state_if_connected"] if connected and row["state"] == "silent" else row["state"],
-        capacity=amounts_of(resources_of(row["capacity"])),
-        free=None if load is None or load.free is None else amounts_of(load.free),
-        running=None if load is None else load.attempts,
-        frozen=None if load is None else load.frozen,
-        labels=msgspec.json.decode(row["labels"]),
     )
 
 

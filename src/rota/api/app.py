@@ -37,11 +37,11 @@ from rota.api.routes import (
     webhooks,
     why,
 )
-from rota.api.routes.accounts import logins, service_accounts, tokens, users, whoami
+from rota.api.routes.accounts import logins, service_accounts, tokens, users, whoami, worker_keys
 from rota.api.routes.operations import routes as operations
 from rota.api.routes.schedule import apply, schedules
 from rota.api.routes.sign_in import administration, factors, sessions, signing_in
-from rota.api.routes.worker import connections, objects
+from rota.api.routes.worker import connections, joining, objects
 from rota.api.services import TOKEN_EXPIRES, Services
 from rota.model.errors import Problem
 from rota.observe.metrics import Metrics
@@ -84,6 +84,8 @@ ROUTERS = (
             sessions,
             factors,
             administration,
+            worker_keys,
+            joining,
             connections,
             objects,
             schemas,

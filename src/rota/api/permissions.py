@@ -26,7 +26,7 @@ class Rule:
 
 
 SELF = Rule(None)
-# Answered to anybody, or protected in another way: server nodes sign what they ask each other.
+# Answered to anybody, or protected in another way: server nodes sign what they ask each other, nodes what proves them.
 OPEN = frozenset(
     {
         "get_health",
@@ -35,6 +35,9 @@ OPEN = frozenset(
         "get_login",
         "start_device_login",
         "take_login_token",
+        "make_challenge",
+        "join_node",
+        "make_node_token",
         "receive_hint",
         "read_loads",
         "read_running",
@@ -132,7 +135,8 @@ RULES: dict[str, Rule] = {
         "list_categories",
         "list_lanes",
     ),
-    **_rules(Scope.NODES_WRITE, "drain_node", "undrain_node", "reload_node", "remove_node"),
+    **_rules(Scope.NODES_WRITE, "drain_node", "undrain_node", "reload_node", "remove_node", "forget_node_key"),
+    **_rules(Scope.NODES_WRITE, "add_worker_key", "list_worker_keys", "revoke_worker_key"),
     **_rules(Scope.POOLS_WRITE, "pause_pool", "resume_pool"),
     **_rules(Scope.METRICS_READ, "check_database", "get_metrics"),
     **_rules(

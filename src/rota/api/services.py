@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import Request
 
@@ -27,6 +27,7 @@ from rota.model.accounts.restrictions import UNRESTRICTED
 from rota.model.errors import Problem, not_found
 from rota.model.task import State
 from rota.model.tenant import Caller
+from rota.node_identity import NodeTokens
 from rota.observe.events import Events
 from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
@@ -45,6 +46,9 @@ from rota.store.pausing import Resumed
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
 
+if TYPE_CHECKING:
+    from rota.api.denials import Denials  # which writes the audit log, as routes do
+
 T = TypeVar("T")
 
 _SESSION_NEEDED = "this is for users who signed in, with a browser; a token does not change how somebody signs in"
@@ -59,6 +63,8 @@ class Services:
     authenticator: Authenticator
     passwords: Passwords
     sign_in_limits: SignInLimits
+    node_tokens: NodeTokens
+    denials: Denials
     open_connections: OpenConnections
     admission: Admission
     leadership: Leadership

@@ -84,6 +84,10 @@ _PANELS = {
         "token": ("commands.accounts.tokens", "Manage tokens: what programs send instead of a password."),
         "session": ("commands.accounts.sessions", "Show and end sessions of signed-in users."),
         "sign-in": ("commands.accounts.sign_in_rules", "Show and set who signs in with a second factor."),
+        "worker-key": (
+            "commands.accounts.worker_keys",
+            "Manage worker keys: what new nodes join a pool with (operators).",
+        ),
         "plan": ("commands.plans", "Manage plans (administrators)."),
         "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
         "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane, cap and isolation."),

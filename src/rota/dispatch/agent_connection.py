@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import structlog
 
 from rota import wire
@@ -52,11 +53,22 @@ class Refused(Exception):
 
 
 async def serve_agent(
-    pool: PoolState, database: Database, channel: Channel, receive: Receive, on_registered: Callable[[], None]
+    pool: PoolState,
+    database: Database,
+    channel: Channel,
+    receive: Receive,
+    *,
+    check_speaker: Callable[[wire.Hello], Awaitable[None]],
+    on_registered: Callable[[], None],
 ) -> None:
-    """Serves one control connection from beginning to end. `on_registered` refreshes caches of the nodes there are."""
+    """Serves one control connection from beginning to end.
+
+    `check_speaker` raises Refused unless the agent may speak for that node. `on_registered` refreshes caches of the
+    nodes there are.
+    """
     await channel.send_bytes(wire.encode(welcome(pool)))
     hello = check_hello(pool, await _next(receive))
+    await check_speaker(hello)
     session = await register(pool, database, channel, hello)
     on_registered()
     writer = asyncio.create_task(session.write(), name=f"session-writer-{session.name}")
@@ -173,7 +185,8 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
     match frame:
         case wire.Results(results, sent):
             for result in results:
-                pool.report(result, session.boot, held_us=_held_us(result, sent))
+                own = _without_foreign_output(result)
+                pool.report(own, session.boot, node=session.node, held_us=_held_us(result, sent))
         case wire.Heartbeat(sent):
             follow_report(pool, session, frame.closed_for)
             session.frozen = frame.frozen
@@ -191,6 +204,12 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
             _reconcile(pool, session, present, unknown)
         case _:
             raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
+
+
+def _without_foreign_output(result: wire.Result) -> wire.Result:
+    """A result brings output of its own attempt only."""
+    own = [chunk for chunk in result.log if (chunk.task, chunk.attempt) == (result.task, result.attempt)]
+    return result if len(own) == len(result.log) else msgspec.structs.replace(result, log=own)
 
 
 def _held_us(result: wire.Result, sent: float) -> int:

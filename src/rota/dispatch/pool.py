@@ -152,13 +152,17 @@ class PoolState:
         """The database's time, estimated without a query. Used for order and estimates, never for safety."""
         return int(self.clock() * 1_000_000) + self.clock_offset_us
 
-    def report(self, result: Result, boot: int, *, held_us: int = 0, heard_us: int | None = None) -> None:
+    def report(
+        self, result: Result, boot: int, *, node: int | None = None, held_us: int = 0, heard_us: int | None = None
+    ) -> None:
         """An attempt ended `held_us` ago: its resources are free at once; the next batch settles its task.
 
-        `heard_us`: nobody knows how long it ran; its node was last heard of then.
+        `node`: who says so; None: we ourselves. `heard_us`: nobody knows how long it ran; its node was last heard of
+        then.
         """
         attempt = self.attempts.get(result.task)
-        if attempt is not None and attempt.is_of(result.task, result.attempt, boot):
+        is_own = attempt is not None and attempt.is_of(result.task, result.attempt, boot)
+        if attempt is not None and is_own:
             if attempt.reported:
                 return
             attempt.reported = True
@@ -166,7 +170,8 @@ class PoolState:
             self.core.apply(AttemptEnded(result.task, learn, result.calls_per_grant), self.now_us())
             self.wakes.freed += 1
             self.wakes.cycle.set()
-        self.unsettled.reports.append(Reported(result, boot, self.now_us() - held_us, heard_us))
+        late_from = None if is_own else node
+        self.unsettled.reports.append(Reported(result, boot, self.now_us() - held_us, heard_us, late_from))
         self.wakes.settle.set()
 
     def is_unreported(self, key: Key) -> bool:

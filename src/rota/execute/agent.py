@@ -41,6 +41,7 @@ from rota.execute.functions.packages import Packages
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.runner import FunctionRunner
 from rota.execute.functions.visible_folders import VisibleFolders, find_visible
+from rota.execute.identity import Credential, open_credential
 from rota.execute.images.node_images import Images, PullRules
 from rota.execute.keeper.setup import KeeperOptions
 from rota.execute.keeper_link import KeeperFacts, KeeperLink
@@ -73,7 +74,8 @@ _FENCE_CHECK_SECONDS = 0.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
     servers: tuple[str, ...]  # base URLs of server nodes; any of them will do
-    token: str
+    token: str = field(default="", repr=False)  # a worker's token, if the node has no key
+    join_token: str = field(default="", repr=False)  # needed until the cluster knows the node's key
     pool: str
     name: str  # the node's name, unique in its pool
     data: Path
@@ -148,6 +150,7 @@ class _Parts:
     """The parts of an agent."""
 
     servers: tuple[str, ...]
+    credential: Credential
     boot: int
     outbox: Outbox
     full_disk: FullDisk
@@ -167,8 +170,19 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
     disk = DiskSpace(str(work), options.reserve_bytes)
     spill = Spill(options.data.resolve() / "output", disk, limit_bytes=options.log_spill_bytes)
     await asyncio.to_thread(spill.open)
+    boot = secrets.randbits(63)
+    credential = await asyncio.to_thread(
+        open_credential,
+        options.data,
+        servers=servers,
+        pool=options.pool,
+        name=options.name,
+        boot=boot,
+        join_token=options.join_token,
+        token=options.token,
+    )
     shipper = LogShipper(
-        servers=servers, token=options.token, spill=spill, patience_seconds=options.log_patience_seconds
+        servers=servers, credential=credential, spill=spill, patience_seconds=options.log_patience_seconds
     )
     workbench = Workbench(
         capacity=options.capacity,
@@ -180,11 +194,10 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         frozen_limit_seconds=options.frozen_limit_seconds,
     )
     full_disk = FullDisk(disk, workbench)
-    boot = secrets.randbits(63)
     cache = ArtifactCache(options.data.resolve() / "artifacts", limit_bytes=options.artifact_cache_bytes)
     await asyncio.to_thread(cache.open)
     has_leader = workbench.has_leader.is_set
-    transfers = Transfers(servers=servers, token=options.token, boot=boot, cache=cache, has_leader=has_leader)
+    transfers = Transfers(servers=servers, credential=credential, boot=boot, cache=cache, has_leader=has_leader)
     checkpoints = Checkpoints(transfers=transfers, scratch=str(work), limit_bytes=options.checkpoint_limit_bytes)
     environment = spawn_order.node_environment(dict(os.environ))
     preparer = Preparer(link=link, transfers=transfers, checkpoints=checkpoints)
@@ -207,7 +220,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         server_sockets=server_sockets,
         servers=servers,
     )
-    questions = QuestionServer(servers=servers, token=options.token, checkpoints=checkpoints, has_leader=has_leader)
+    questions = QuestionServer(servers=servers, credential=credential, checkpoints=checkpoints, has_leader=has_leader)
     functions = FunctionRunner(
         bench=workbench,
         link=link,
@@ -226,6 +239,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
     full_disk.note(await asyncio.to_thread(disk.is_short, already=False))
     return _Parts(
         servers=servers,
+        credential=credential,
         boot=boot,
         outbox=outbox,
         full_disk=full_disk,
@@ -267,7 +281,7 @@ async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, wor
         capabilities=capabilities_of(link.facts, proven, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
-    return Introduction(servers=parts.servers, token=options.token, pool=options.pool, hello=hello)
+    return Introduction(servers=parts.servers, credential=parts.credential, pool=options.pool, hello=hello)
 
 
 async def _live(

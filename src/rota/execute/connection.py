@@ -22,6 +22,7 @@ from rota import keepalive, tls, wire
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
 from rota.execute.backoff import Backoff
+from rota.execute.identity import Credential, HttpCredential, NoTokenYet
 from rota.model.answers.problems import ProblemDocument
 from rota.model.answers.workers import LeaderAddress
 from rota.model.node import Closed
@@ -50,7 +51,7 @@ class Introduction:
     """The agent's identity, and how it reaches servers."""
 
     servers: tuple[str, ...]
-    token: str
+    credential: Credential
     pool: str
     hello: wire.Hello  # without its floor
 
@@ -70,11 +71,12 @@ class ControlConnection:
 
     def why_refused(self) -> str | None:
         """Why servers refuse this agent, unless it has registered since; None: they don't."""
-        return None if self._workbench.has_leader.is_set() else self._refused
+        return None if self._workbench.has_leader.is_set() else self._me.credential.why_refused() or self._refused
 
     async def run(self) -> None:
         """Runs until cancelled, or until another boot has taken this node's name."""
-        async with httpx.AsyncClient(headers=self._headers(), timeout=_OPEN_SECONDS, verify=tls.trusted()) as client:
+        auth = HttpCredential(self._me.credential)
+        async with httpx.AsyncClient(auth=auth, timeout=_OPEN_SECONDS, verify=tls.trusted()) as client:
             while True:
                 self._workbench.has_leader.clear()
                 leader = await self._find_leader(client)
@@ -126,7 +128,7 @@ class ControlConnection:
         try:
             async with connect(
                 f"ws{leader.url.removeprefix('http')}/v1/worker/control?pool={quote(self._me.pool)}",
-                additional_headers=self._headers(),
+                additional_headers=await self._headers(),
                 compression=None,
                 max_size=wire.MAX_FRAME_BYTES,
                 ping_interval=None,
@@ -141,7 +143,10 @@ class ControlConnection:
                     group.create_task(self._beat(socket, welcome.heartbeat_seconds, client), name="heartbeat")
         except* websockets.ConnectionClosed as closed:
             close = _first(closed)
-        except* (Stale, OSError, TimeoutError, websockets.WebSocketException, wire.WireError) as errors:
+        except* websockets.InvalidStatus as refused:
+            self._me.credential.refused()
+            log.warning("the control connection was refused", why=str(refused.exceptions[0])[:200])
+        except* (Stale, OSError, TimeoutError, NoTokenYet, websockets.WebSocketException, wire.WireError) as errors:
             log.warning("the control connection ended", error=str(errors.exceptions[0])[:200])
         return close is not None and self._closed(close)
 
@@ -154,7 +159,7 @@ class ControlConnection:
                 f"another agent is connected as {self._me.hello.name}; "
                 "give each node a name of its own, or stop the other agent"
             )
-        if code == wire.CLOSE_BAD_PROTOCOL:
+        if code in (wire.CLOSE_BAD_PROTOCOL, wire.CLOSE_NOT_YOURS):
             self._refused = reason
         return code == wire.CLOSE_NOT_LEADER
 
@@ -288,8 +293,8 @@ class ControlConnection:
             return False
         return leader is not None and leader.epoch > self._floor
 
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._me.token}"}
+    async def _headers(self) -> dict[str, str]:
+        return {"Authorization": await self._me.credential.authorization()}
 
 
 def _first(group: BaseExceptionGroup[websockets.ConnectionClosed]) -> websockets.ConnectionClosed:

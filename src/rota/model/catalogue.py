@@ -52,6 +52,7 @@ class PoolRule:
     running_tasks: int | None = None  # None: no limit
     paused: bool = False  # no task starts
     isolations: tuple[str, ...] = ISOLATIONS  # allowed for its tasks
+    identified_nodes: bool = False  # nodes without an identity are refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

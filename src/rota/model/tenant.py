@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from rota.model.accounts.permissions import SCOPES, Reach, Role, Scope
 from rota.model.accounts.restrictions import UNRESTRICTED, Restrictions
+from rota.model.node import Identity
 from rota.model.resources import CpuLimit
 
 
@@ -84,7 +85,7 @@ class Caller:
     expires_soon: bool = False  # its token: answers say so
     pools: frozenset[str] | None = None  # whose nodes it may change; None: of all pools
     restrictions: Restrictions = UNRESTRICTED
-    node_id: int | None = None  # the identity of the node whose agent it is
+    node: Identity | None = None  # the node whose agent it is
     trusted: bool = False  # an operator lets this tenant's code run without a sandbox
     task: SubmittingTask | None = None  # whose key it is
 
@@ -104,6 +105,8 @@ class Caller:
         """What it proved itself with, as people read it: `token ci-7`, `session 12`, `task 9`."""
         if self.task is not None:
             return f"task {self.task.id}"
+        if self.node is not None:
+            return f"node {self.node.pool}/{self.node.name}"
         if self.session_id:
             return f"session {self.session_id}"
         return f"token {self.token_name or self.token_id}"

@@ -24,6 +24,7 @@ from rota.store.run_times import forget_run_times
 from rota.store.sessions import forget_sessions
 from rota.store.sign_in_attempts import forget_attempts
 from rota.store.webhooks import forget_deliveries
+from rota.store.worker_keys import forget_worker_keys
 
 log = structlog.get_logger()
 
@@ -49,6 +50,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_logins(connection, rows=cleaning.ROWS_A_ROUND)
                 await sign_in.forget(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_attempts(connection, rows=cleaning.ROWS_A_ROUND)
+                await forget_worker_keys(connection, rows=cleaning.ROWS_A_ROUND)
                 await make_partitions(connection)
             await artifacts.sweep()
         except Problem as error:

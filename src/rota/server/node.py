@@ -27,6 +27,7 @@ from rota.admit.open_connections import OpenConnections
 from rota.admit.passwords import Passwords
 from rota.admit.sign_in_limits import SignInLimits
 from rota.api.app import build_app
+from rota.api.denials import Denials
 from rota.api.requests import Cursors
 from rota.api.routes.events import event_of
 from rota.api.services import Services, tell_batch, tell_cancelled, tell_expired
@@ -35,6 +36,7 @@ from rota.cluster.hints import HintSender
 from rota.cluster.leases import new_holder
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
+from rota.node_identity import NodeTokens
 from rota.observe.events import Events
 from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
@@ -196,12 +198,15 @@ async def _services(
     objects = open_objects(settings.objects, settings.objects_options) if settings.objects else None
     segments = Segments(objects)
     runs = Runs(database, admission, facts, server=membership.server_id)
+    node_tokens = NodeTokens(cluster.secret)
     return Services(
         settings=settings,
         database=database,
-        authenticator=Authenticator(database, AttemptKeys(cluster.secret)),
+        authenticator=Authenticator(database, AttemptKeys(cluster.secret), node_tokens),
         passwords=Passwords(),
         sign_in_limits=SignInLimits(database),
+        node_tokens=node_tokens,
+        denials=Denials(database),
         open_connections=OpenConnections(database),
         admission=admission,
         leadership=leadership,

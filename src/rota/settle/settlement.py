@@ -24,9 +24,10 @@ from rota.store.concurrency_keys import KeyName, give_back
 from rota.store.database import AnyConnection
 from rota.store.leases import hold_fence
 from rota.store.logs import store_inline
+from rota.store.node_keys import ran_on
 from rota.store.queue import Fence, ready_task
 from rota.store.statements import columns, sql
-from rota.wire import Failure, Result
+from rota.wire import Failure, LogChunk, Result
 
 MOST_RELEASED_AT_ONCE = 1_000  # dependents released in the transaction of the end; more follow in the next
 
@@ -44,13 +45,15 @@ class Reported(msgspec.Struct, frozen=True):
     """A result, the boot number of its agent, and when the attempt ended by the database's clock.
 
     `heard_us`: the leader gave the attempt up, so nobody knows how long it ran; its node was last heard of then. 0: not
-    in this term.
+    in this term. `late_from`: the leader does not know the attempt as one of the sender's; only if it ran on this node
+    is its output stored.
     """
 
     result: Result
     boot: int
     at_us: int | None = None  # None: now
     heard_us: int | None = None
+    late_from: int | None = None
 
 
 @dataclass(slots=True)
@@ -76,7 +79,8 @@ async def settle(connection: AnyConnection, fence: Fence, reports: Sequence[Repo
         other += await _settle_done(connection, fence, done, settled)
         if other:
             await _settle_other(connection, sorted(other, key=_task), settled)
-        chunks = [chunk for r in reports for chunk in r.result.log]
+        chunks = [chunk for r in reports if r.late_from is None for chunk in r.result.log]
+        chunks += await _late_output(connection, [r for r in reports if r.late_from is not None and r.result.log])
         if chunks:
             await store_inline(connection, chunks)
         await _resolve(connection, fence.pool, settled)
@@ -95,6 +99,15 @@ async def release(connection: AnyConnection, fence: Fence, dependents: Sequence[
             raise NotLeader
         await _release(connection, fence.pool, sorted(dependents), settled)
     return settled
+
+
+async def _late_output(connection: AnyConnection, reports: Sequence[Reported]) -> list[LogChunk]:
+    """The output of attempts that ended for the cluster before, such as lost ones: what their own nodes send of it."""
+    if not reports:
+        return []
+    given = [(r.result.task, r.result.attempt, r.late_from or 0) for r in reports]
+    own = await ran_on(connection, given)
+    return [chunk for r in reports if (r.result.task, r.result.attempt) in own for chunk in r.result.log]
 
 
 def _task(report: Reported) -> int:

@@ -185,9 +185,14 @@ class AttemptObject:
     created_at: datetime
 
 
-async def find_holder(connection: AnyConnection, *, task: int, attempt: int, boot: int) -> Holder | None:
-    """None unless the attempt runs on the agent with this boot number, which no other agent knows."""
-    row = await connection.fetchrow(sql("artifacts/find_holder"), task, attempt, boot)
+async def find_holder(
+    connection: AnyConnection, *, task: int, attempt: int, boot: int, identity: int | None = None
+) -> Holder | None:
+    """None unless the attempt runs on the agent with this boot number, which no other agent knows.
+
+    `identity`: of the agent's node; None: it has a worker's token.
+    """
+    row = await connection.fetchrow(sql("artifacts/find_holder"), task, attempt, boot, identity)
     return None if row is None else Holder(*row)
 
 

@@ -101,8 +101,8 @@ async def rules_version(connection: AnyConnection, pool: int) -> int:
 
 
 def _pool(row: asyncpg.Record) -> PoolRule:
-    *columns, isolations = row
-    return replace(PoolRule(*columns), isolations=tuple(isolations))
+    *columns, isolations, identified_nodes = row
+    return replace(PoolRule(*columns), isolations=tuple(isolations), identified_nodes=identified_nodes)
 
 
 async def add_pool(connection: AnyConnection, pool: PoolRule) -> PoolRule | None:
@@ -115,6 +115,7 @@ async def add_pool(connection: AnyConnection, pool: PoolRule) -> PoolRule | None
         pool.urgent_kept_percent,
         pool.running_tasks,
         list(pool.isolations),
+        pool.identified_nodes,
     )
     return None if row is None else _pool(row)
 
@@ -134,4 +135,5 @@ async def save_pool(connection: AnyConnection, pool: PoolRule) -> None:
         pool.urgent_kept_percent,
         pool.running_tasks,
         list(pool.isolations),
+        pool.identified_nodes,
     )

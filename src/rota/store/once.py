@@ -79,9 +79,14 @@ async def give_up(connection: AnyConnection, tenant: int, key: str, claim: str) 
     return gone is not None
 
 
-async def running_tenant(connection: AnyConnection, task: int, attempt: int) -> int | None:
-    """The tenant of the attempt while it runs."""
-    tenant: int | None = await connection.fetchval(sql("once/running_tenant"), task, attempt)
+async def running_tenant(
+    connection: AnyConnection, task: int, attempt: int, *, identity: int | None = None
+) -> int | None:
+    """The tenant of the attempt while it runs, if the sender speaks for it.
+
+    `identity`: of the sender's node; None: it has a worker's token.
+    """
+    tenant: int | None = await connection.fetchval(sql("once/running_tenant"), task, attempt, identity)
     return tenant
 
 

@@ -14,13 +14,21 @@ from rota.store.statements import columns, sql
 ROWS_A_ROUND = 20_000
 
 
-async def store_progress(connection: AnyConnection, reported: Sequence[ReportedProgress]) -> None:
-    """Stores reports of running attempts; late ones are dropped."""
+async def store_progress(
+    connection: AnyConnection, reported: Sequence[ReportedProgress], *, identity: int | None = None
+) -> None:
+    """Stores reports of running attempts that the sender speaks for; others are dropped.
+
+    `identity`: of the sender's node; None: it has a worker's token.
+    """
     latest = {one.task: one for one in reported}
     words = [latest[task] for task in sorted(latest)]
     progress = [cleaned(one.progress) for one in words]
     await connection.execute(
-        sql("progress/store_progress"), *columns(words, "task", "attempt"), *columns(progress, "fraction", "message")
+        sql("progress/store_progress"),
+        *columns(words, "task", "attempt"),
+        *columns(progress, "fraction", "message"),
+        identity,
     )
 
 

@@ -24,6 +24,7 @@ OPEN = {
     ("POST", "/v1/sign-in"),
     ("POST", "/v1/sign-in/code"),
     ("POST", "/v1/sign-in/enrol"),
+    *(("POST", f"/v1/worker/{step}") for step in ("challenge", "join", "token")),  # what is signed protects them
 }
 INTERNAL = {
     ("POST", "/internal/hint"),

@@ -154,7 +154,7 @@ def test_bad_requests_are_refused(cluster: Cluster, body: dict[str, object]) -> 
 
 
 def test_a_worker_speaks_only_for_attempts_that_run(cluster: Cluster, key: str) -> None:
-    headers = {"authorization": f"Bearer {cluster.tokens.worker}"}
+    headers = {"authorization": f"Bearer {cluster.worker_token}"}
     body = {"task": 1, "attempt": 30_000, "action": "claim", "key": key, "nonce": "n"}
     answered = httpx.post(f"{cluster.urls[0]}/v1/worker/once", headers=headers, json=body)
     assert (answered.status_code, answered.json()["type"].rsplit("/", 1)[-1]) == (409, "not-running")

@@ -8,11 +8,12 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
 from rota.admit.limits import allowance_of, backlog_seconds
-from rota.api.answers import answer, filled, node_of, plan_of
+from rota.api.answers import answer, filled, plan_of
 from rota.api.audited import audit
 from rota.api.described import TRUTH, Parameter, described, read_query
 from rota.api.leaders import RecallOrder, all_loads, take_back, tell_to_reload
-from rota.api.requests import SMALL_BODY, check_pool, read_body, truth_of
+from rota.api.node_answers import node_of
+from rota.api.requests import SMALL_BODY, check_pool, digits, read_body, truth_of
 from rota.api.services import Services, authorise, tell_of_rules
 from rota.model.answers.cluster import (
     DatabaseCheck,
@@ -27,7 +28,8 @@ from rota.model.answers.cluster import (
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
 from rota.model.tenant import Caller
 from rota.model.units import milliseconds_of
-from rota.store import doctor, nodes, reading
+from rota.node_identity import fingerprint
+from rota.store import doctor, node_keys, nodes, reading
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
@@ -139,14 +141,41 @@ async def reload_node(request: Request, node: str) -> Response:
 @router.delete("/nodes/{node}", status_code=204)
 @described(None)
 async def remove_node(request: Request, node: str) -> Response:
-    """Forgets a node that has left or is lost, and its drain. A worker that returns under the name is a new node."""
+    """Forgets a node that has left or is lost, its drain and its key. A worker with its name then joins anew."""
     services, caller = await authorise(request)
     found = await _changeable(services, caller, node)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         if not await nodes.remove_node(connection, found["id"]):
             why = f"node {found['name']} is {found['state']}: stop its worker first; one that died counts for a minute"
             raise conflict("node-up", why)
+        await node_keys.remove_key_of_node(connection, found["id"])
         await audit(connection, caller, "node.remove", f"{found['pool']}/{found['name']}")
+    return Response(status_code=204)
+
+
+@router.delete("/nodes/{node}/key", status_code=204)
+@described(None)
+async def forget_node_key(request: Request, node: str) -> Response:
+    """Forgets the key that proves a node's identity: within two seconds its agent is refused and its connections end.
+
+    Its tasks are given up after their grace. A machine joins under the name again with a join token.
+    """
+    services, caller = await authorise(request)
+    read_query(request)
+    number = digits(node, 9)
+    async with services.database.engine() as connection, connection.transaction():
+        found = await node_keys.read_node_keys(connection, number=number, name=node)
+        if not found:
+            raise not_found("node with a key")
+        if len(found) > 1:
+            pools = ", ".join(row.pool for row in found)
+            raise conflict("ambiguous-name", f"several pools have a node {node}: {pools}; give its number")
+        [row] = found
+        check_pool(caller, row.pool)
+        await node_keys.remove_node_key(connection, row.id)
+        before = {"fingerprint": fingerprint(row.public_key)}
+        await audit(connection, caller, "node.forget-key", f"{row.pool}/{row.name}", before=before)
+    services.authenticator.forget()
     return Response(status_code=204)
 
 

@@ -122,7 +122,7 @@ def _json_of(text: str) -> bytes:
 @described(OnceAnswer, body=OnceAsk)
 async def do_once_for_task(request: Request) -> Response:
     """As `/v1/once`, for a running attempt, in the tenant of the attempt."""
-    services, _ = await authorise(request)
+    services, caller = await authorise(request)
     ask = await read_json(request, OnceAsk, limit=_MOST_BODY_BYTES)
     result = _json_of(ask.result)
     faults = _key_faults(ask.key)
@@ -138,7 +138,8 @@ async def do_once_for_task(request: Request) -> Response:
         raise invalid(faults)
     claim = f"task-{ask.task}/{ask.attempt}/{ask.nonce}"
     async with services.database.engine() as connection:
-        tenant = await once.running_tenant(connection, ask.task, ask.attempt)
+        identity = None if caller.node is None else caller.node.id
+        tenant = await once.running_tenant(connection, ask.task, ask.attempt, identity=identity)
         if tenant is None:
             raise conflict("not-running", f"attempt {ask.attempt} of task {ask.task} does not run")
         if ask.action == "give-up":

@@ -32,6 +32,7 @@ class PoolChange(msgspec.Struct, forbid_unknown_fields=True):
     urgent_kept_percent: int | UnsetType = UNSET
     running_tasks: int | UnsetType | None = UNSET
     isolations: list[str] | UnsetType = UNSET
+    identified_nodes: bool | UnsetType = UNSET
 
 
 class PoolRequest(PoolChange, forbid_unknown_fields=True, kw_only=True):

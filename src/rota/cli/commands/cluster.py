@@ -25,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
     add_command(node, "undrain", undrain_node, "rota node undrain n1")
     add_command(node, "reload", reload_node, "rota node reload n1")
     add_command(node, "remove", remove_node, "rota node remove n1")
+    add_command(node, "forget-key", forget_key, "rota node forget-key n1")
     server = add_group(app, "server", "Show server nodes.")
     add_command(server, "list", list_servers, "rota server list")
     server.callback()(_group)
@@ -74,8 +75,16 @@ def reload_node(name: _Node, output_format: Output = Format.TABLE) -> None:
 
 
 def remove_node(name: _Node, output_format: Output = Format.TABLE) -> None:
-    """Remove a node that has left or is lost. Its worker may come back as a new node (operators)."""
+    """Remove a node that has left or is lost, with its key. Its worker joins anew if it comes back (operators)."""
     show(cluster_calls.remove_node(name), output_format, lambda _: f"node {name} is removed")
+
+
+def forget_key(name: _Node, output_format: Output = Format.TABLE) -> None:
+    """Forget the key of a node: its agent is refused, and another machine may join under the name (operators)."""
+    done = (
+        f"the key of node {name} is forgotten; a machine joins under the name with a join token (rota worker-key add)"
+    )
+    show(cluster_calls.forget_node_key(name), output_format, lambda _: done)
 
 
 def list_servers(output_format: Output = Format.TABLE) -> None:

@@ -57,8 +57,16 @@ def _pool_rules(
         list[str] | None,
         typer.Option(metavar="A,B", help="Isolations its tasks may use: none, sandbox, container; repeatable."),
     ] = None,
+    identified_nodes: Annotated[
+        bool | None,
+        typer.Option(
+            "--identified-nodes/--no-identified-nodes", help="Refuse workers' tokens: nodes join with a worker key."
+        ),
+    ] = None,
 ) -> dict[str, object]:
-    rules = checks.given(elastic=elastic, peak_percent=peak, urgent_kept_percent=urgent_kept)
+    rules = checks.given(
+        elastic=elastic, peak_percent=peak, urgent_kept_percent=urgent_kept, identified_nodes=identified_nodes
+    )
     if running_tasks is not None:
         rules["running_tasks"] = checks.limit("--running-tasks", running_tasks)
     if isolation is not None:

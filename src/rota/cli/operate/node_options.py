@@ -173,13 +173,13 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def token_in(path: Path | None) -> str | None:
+def token_in(path: Path | None, option: str = "--token-file") -> str | None:
     if path is None:
         return None
     try:
         return path.read_text().strip()
     except OSError as error:
-        raise wrong("--token-file", f"{path} can't be read: {error.strerror}") from error
+        raise wrong(option, f"{path} can't be read: {error.strerror}") from error
 
 
 def _checked(option: str, texts: list[str] | None, parse: Callable[[tuple[str, ...]], object]) -> tuple[str, ...]:

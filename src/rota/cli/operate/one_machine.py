@@ -32,10 +32,12 @@ from rich.status import Status
 from rich.table import Table
 
 from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
+from rota.admit.joining import SILENT_SECONDS, bind
 from rota.admit.setup_link import SETUP_LASTS, make_setup_code
 from rota.client.transport.kept_profiles import save_own
 from rota.client.transport.profile import Profile, read_profile
 from rota.client.transport.starting import OWN_START, profile_path
+from rota.execute.identity import BadKeyFile, NodeKey, ensure_key
 from rota.execute.linux import process_trees
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
 from rota.store.key_file import ensure_key_file
@@ -59,6 +61,10 @@ class UpOptions:
     objects: str  # a folder or a URL, unless the words for the server name another; empty: no uploads
     server: tuple[str, ...] = ()  # further words of `rota serve`
     worker: tuple[str, ...] = ()  # further words of `rota worker`
+
+    @property
+    def worker_data(self) -> Path:
+        return self.data / "worker"
 
     @property
     def url(self) -> str:
@@ -153,9 +159,9 @@ def run_up(options: UpOptions) -> int:
                 postgres = EmbeddedPostgres(options.data / "postgres")
                 postgres.start()
             database = options.database or (postgres.url if postgres else "")
-            tokens, setup_code = asyncio.run(_prepare(database, options.data, status))
+            tokens, setup_code = asyncio.run(_prepare(database, options, status))
             ensure_key_file(options.data / "secrets.key", secrets.token_bytes)
-            for part in _parts(options, database, tokens):
+            for part in _parts(options, database):
                 status.update(f"Starting the {part.name} …")
                 parts.append(part)
                 part.start()
@@ -172,7 +178,7 @@ def run_up(options: UpOptions) -> int:
     except (DatabaseRefused, SchemaTooNew, TooOldPostgres) as error:
         sys.stderr.write(f"rota: {error}\n")
         code = 4 if isinstance(error, DatabaseRefused) else 1
-    except (Trouble, EmbeddedError) as error:
+    except (Trouble, BadKeyFile, EmbeddedError) as error:
         sys.stderr.write(f"rota: {error}\n")
         code = 5
     finally:
@@ -211,12 +217,15 @@ def _reap(own: Collection[int | None]) -> None:
             os.waitpid(ended.si_pid, 0)
 
 
-async def _prepare(database: str, folder: Path, status: Status) -> tuple[FirstTokens, str | None]:
-    """Brings the schema up to date as soon as there is a database, and makes the first tokens and the setup link."""
+async def _prepare(database: str, options: UpOptions, status: Status) -> tuple[FirstTokens, str | None]:
+    """Waits for the database, and makes what a start needs there: the schema, the first token, the setup link, the node."""
+    key = ensure_key(options.worker_data)
 
     async def prepare() -> tuple[FirstTokens, str | None]:
         await upgrade(database)
-        return await ensure_first_tokens(database, folder), await make_setup_code(database)
+        tokens = await ensure_first_tokens(database, options.data)
+        await _bind_key(database, key, status)
+        return tokens, await make_setup_code(database)
 
     said = ""
 
@@ -230,7 +239,18 @@ async def _prepare(database: str, folder: Path, status: Status) -> tuple[FirstTo
     return await until_database(prepare, say_why, asyncio.sleep)
 
 
-def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]:
+async def _bind_key(database: str, key: NodeKey, status: Status) -> None:
+    """Makes the worker's key that of this machine's node. Whoever has the database needs no join token."""
+    name, until = socket.gethostname(), time.monotonic() + SILENT_SECONDS + 1
+    while not await bind(database, pool="default", name=name, public_key=key.public):
+        # A worker that died without a word counts as connected for a while.
+        if time.monotonic() > until:
+            raise Trouble(f"another worker is connected to this database as {name}; stop it, or use another database")
+        status.update(f"Waiting until no other worker is connected as {name} …")
+        await asyncio.sleep(0.5)
+
+
+def _parts(options: UpOptions, database: str) -> list[Part]:
     logs = options.data / "logs"
     logs.mkdir(exist_ok=True)
     secrets_key = os.environ.get("ROTA_SECRETS_KEY_FILE") or str(options.data / "secrets.key")
@@ -249,10 +269,10 @@ def _parts(options: UpOptions, database: str, tokens: FirstTokens) -> list[Part]
             "worker",
             [
                 "worker",
-                *("--server", options.url, "--data", str(options.data / "worker")),
+                *("--server", options.url, "--data", str(options.worker_data)),
                 *("--stop-within", f"{WORKER_OWN_SECONDS}s", *options.worker),
             ],
-            {"ROTA_TOKEN": tokens.worker},
+            {},
             logs / "worker.log",
         ),
     ]

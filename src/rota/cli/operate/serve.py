@@ -36,7 +36,7 @@ def serve(
     name: Annotated[str | None, typer.Option(help="Name of this node. (default: host name and port)")] = None,
     roles: Annotated[str, typer.Option(help="What this node does: api, leader, or both.")] = "api,leader",
     tokens: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder for the first tokens of a fresh database.")
+        Path, typer.Option(metavar="FOLDER", help="Folder for the first token of a fresh database.")
     ] = Path("rota-tokens"),
     shared: dict[str, Any],
     http: HttpLimits,

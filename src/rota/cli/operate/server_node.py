@@ -48,6 +48,6 @@ async def _serve(settings: Settings, tokens: Path) -> None:
         if await has_tokens(settings.database):
             return
         await ensure_first_tokens(settings.database, tokens)
-        log.info("node.first_start", tokens_of_administrator_and_workers=str(tokens))
+        log.info("node.first_start", token_of_administrator=str(tokens), workers_join_with="rota worker-key add")
 
     await run_node(settings, on_schema=make_first_tokens, on_ready=announce_ready)

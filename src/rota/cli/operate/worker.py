@@ -19,7 +19,7 @@ from rota.servers import addresses_of
 
 def add_to(app: typer.Typer) -> None:
     app.command(
-        epilog="Example: ROTA_TOKEN=… rota worker --server http://a:7070,http://b:7070 --label zone=a",
+        epilog="Example: ROTA_JOIN_TOKEN=… rota worker --server http://a:7070,http://b:7070 --label zone=a",
     )(worker)
 
 
@@ -31,8 +31,16 @@ def worker(
         str | None,
         typer.Option(metavar="URL[,URL]", help="Address of one or more server nodes. Else ROTA_SERVER."),
     ] = None,
+    join: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN",
+            help="Join token (rota worker-key add), needed once. Better in ROTA_JOIN_TOKEN, where `ps` can't show it.",
+        ),
+    ] = None,
+    join_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File that holds the join token.")] = None,
     token: Annotated[
-        str | None, typer.Option(help="A worker's token. Better in ROTA_TOKEN, where `ps` can't show it.")
+        str | None, typer.Option(help="A worker's token, for a node without a key. Better in ROTA_TOKEN.")
     ] = None,
     token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File that holds the token.")] = None,
     pool: Annotated[str, typer.Option(help="Pool to join.")] = "default",
@@ -57,11 +65,14 @@ def worker(
     ] = None,
 ) -> None:
     """Run the agent that makes this machine a node."""
-    from rota.cli.operate.worker_node import WorkerOptions, run_worker  # noqa: PLC0415 - loads the whole agent
+    from rota.cli.operate.worker_node import KEY_FILE, WorkerOptions, run_worker  # noqa: PLC0415 - loads the whole agent
 
+    join_token = join or token_in(join_file, "--join-file") or os.environ.get("ROTA_JOIN_TOKEN", "")
+    found = _token(token, token_file, needed=not join_token and not (data / KEY_FILE).exists())
     options = WorkerOptions(
         servers=_servers(server or os.environ.get("ROTA_SERVER", "")),
-        token=_token(token, token_file),
+        token=found,
+        join_token=join_token,
         pool=pool,
         name=_name(name or socket.gethostname()),
         data=data.absolute(),
@@ -84,11 +95,11 @@ def _servers(text: str) -> tuple[str, ...]:
         raise checks.wrong("--server", str(error)) from None
 
 
-def _token(given: str | None, file: Path | None) -> str:
-    token = given or token_in(file) or os.environ.get("ROTA_TOKEN")
-    if not token:
-        hint = "give --token, --token-file or ROTA_TOKEN (see `rota token add --role worker`)"
-        raise checks.wrong("--token", hint)
+def _token(given: str | None, file: Path | None, *, needed: bool) -> str:
+    """A worker's token, which a node with a key does not need."""
+    token = given or token_in(file) or os.environ.get("ROTA_TOKEN", "")
+    if not token and needed:
+        raise checks.wrong("--join", "give --join, --join-file or ROTA_JOIN_TOKEN (see `rota worker-key add`)")
     return token
 
 

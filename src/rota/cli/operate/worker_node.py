@@ -28,6 +28,8 @@ from rota.execute.attempts.frozen import DEFAULT_LIMIT_SECONDS as DEFAULT_FROZEN
 from rota.execute.connection import TwinError
 from rota.execute.data_folder import DataFolderInUse
 from rota.execute.files.checkpoint import DEFAULT_LIMIT_BYTES
+from rota.execute.identity import KEY_FILE as KEY_FILE
+from rota.execute.identity import BadKeyFile, JoinRefused
 from rota.execute.images.node_images import DEFAULT_IMAGE_BYTES, DEFAULT_PULL_SECONDS, PullRules
 from rota.execute.images.registries import parse_registries
 from rota.execute.leaving import NeverTaken, Stay
@@ -45,6 +47,7 @@ log = structlog.get_logger()
 class WorkerOptions:
     servers: tuple[str, ...]
     token: str = field(repr=False)
+    join_token: str = field(repr=False)
     pool: str
     name: str
     data: Path
@@ -91,6 +94,7 @@ def run_worker(options: WorkerOptions) -> int:
     agent = AgentOptions(
         servers=options.servers,
         token=options.token,
+        join_token=options.join_token,
         pool=options.pool,
         name=options.name,
         data=options.data,
@@ -117,15 +121,16 @@ def run_worker(options: WorkerOptions) -> int:
         stop_seconds=options.stop_seconds,
         stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
     )
-    # No process that we start may find the token in its environment.
+    # No process that we start may find a token in its environment.
     os.environ.pop("ROTA_TOKEN", None)
+    os.environ.pop("ROTA_JOIN_TOKEN", None)
     configure_logging()
     try:
         uvloop.run(_work(agent))
-    except (AgentError, DataFolderInUse) as error:
+    except (AgentError, BadKeyFile, DataFolderInUse) as error:
         return fail(str(error), 1)
-    except ExceptionGroup as group:  # of the agent's loops: users can mend these two, others are bugs
-        expected = group.subgroup((TwinError, NeverTaken))
+    except ExceptionGroup as group:  # of the agent's loops: users can mend these, others are bugs
+        expected = group.subgroup((TwinError, NeverTaken, JoinRefused))
         if expected is None:
             log.exception("agent.crashed")
             return CRASHED

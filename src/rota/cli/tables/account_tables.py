@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from rota.cli.tables.render import NOTHING, ago, exact, facts, table
 from rota.model.answers import accounts as documents
+from rota.model.answers import cluster as cluster_documents
 
 _ALL = "all"
 
@@ -195,4 +196,23 @@ def whoami(one: documents.Whoami, at: Sequence[tuple[str, str]] = ()) -> str:
             ("other tenants", ", ".join(others)),
             *at,
         )
+    )
+
+
+def worker_keys(answer: cluster_documents.WorkerKeyList) -> str:
+    now = datetime.now(UTC)
+    columns = ("NUMBER>", "POOL", "STATE", "LEFT>", "USES>", "EXPIRES", "MADE BY", "LAST USE")
+    return table(columns, [_worker_key_row(one, now) for one in answer.keys], empty="no worker keys")
+
+
+def _worker_key_row(one: cluster_documents.WorkerKeyDocument, now: datetime) -> tuple[str, ...]:
+    return (
+        str(one.id),
+        one.pool,
+        one.state,
+        str(one.uses - one.used),
+        str(one.uses),
+        exact(one.expires_at),
+        one.created_by,
+        f"{ago(one.used_at, now)} from {one.used_from or 'here'}" if one.used_at else "",
     )

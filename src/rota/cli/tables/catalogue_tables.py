@@ -62,12 +62,30 @@ def _lane_row(one: documents.LaneDocument) -> tuple[str, ...]:
 
 
 def pools(answer: documents.PoolList) -> str:
-    columns = ("NAME", "ELASTIC", "PEAK>", "KEPT FOR URGENT>", "RUNNING TASKS>", "PAUSED", "ISOLATION")
+    columns = (
+        "NAME",
+        "ELASTIC",
+        "PEAK>",
+        "KEPT FOR URGENT>",
+        "RUNNING TASKS>",
+        "PAUSED",
+        "ISOLATION",
+        "IDENTIFIED NODES",
+    )
     return table(columns, [_pool_row(one) for one in answer.pools], empty="no pools")
 
 
 def pool(one: documents.PoolDocument) -> str:
-    names = ("pool", "elastic", "peak mark", "kept for urgent", "running tasks", "paused", "isolation")
+    names = (
+        "pool",
+        "elastic",
+        "peak mark",
+        "kept for urgent",
+        "running tasks",
+        "paused",
+        "isolation",
+        "identified nodes only",
+    )
     return facts(zip(names, _pool_row(one), strict=True))
 
 
@@ -80,6 +98,7 @@ def _pool_row(one: documents.PoolDocument) -> tuple[str, ...]:
         limit(one.running_tasks),
         _yes(one.paused),
         ", ".join(one.isolations),
+        _yes(one.identified_nodes),
     )
 
 

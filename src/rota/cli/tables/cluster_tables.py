@@ -100,8 +100,16 @@ def node(one: documents.NodeDocument) -> str:
         ("capabilities", ", ".join(one.capabilities)),
         ("version", one.version),
         ("seen", ago(one.seen_at, datetime.now(UTC))),
+        *_key(one.key),
     ]
     return facts(pairs)
+
+
+def _key(key: documents.NodeKeyDocument | None) -> list[tuple[str, str]]:
+    if key is None:
+        return [("key", "none: its worker sends a worker's token")]
+    how = "by rota up" if key.joined_with is None else f"with worker key {key.joined_with}"
+    return [("key", key.fingerprint), ("joined", f"{exact(key.joined_at)} {how}" if key.joined_at else how)]
 
 
 def drained(one: documents.DrainedNode) -> str:

@@ -41,6 +41,23 @@ def remove_node(name: str) -> Call[None]:
     return delete(f"/v1/nodes/{segment(name)}")
 
 
+def forget_node_key(name: str) -> Call[None]:
+    """Its agent is refused from now on, until the node joins again."""
+    return delete(f"/v1/nodes/{segment(name)}/key")
+
+
+def worker_keys() -> Call[documents.WorkerKeyList]:
+    return get("/v1/worker-keys", documents.WorkerKeyList)
+
+
+def add_worker_key(pool: str, *, uses: int, lasts: str) -> Call[documents.NewWorkerKey]:
+    return post("/v1/worker-keys", documents.NewWorkerKey, {"pool": pool, "uses": uses, "lasts": lasts})
+
+
+def revoke_worker_key(number: int) -> Call[None]:
+    return delete(f"/v1/worker-keys/{number}")
+
+
 def servers() -> Call[documents.ServerList]:
     return get("/v1/servers", documents.ServerList)
 

@@ -24,6 +24,7 @@ import structlog
 from rota import tls
 from rota.execute.backoff import Backoff, Patience, always
 from rota.execute.files.artifact_cache import ArtifactCache, Entry
+from rota.execute.identity import Credential, HttpCredential
 from rota.model.answers.problems import ProblemDocument
 from rota.model.answers.workers import StoredObject, StoredObjectList
 from rota.model.artifact import Purpose, digest_of
@@ -75,7 +76,7 @@ class Transfers:
         self,
         *,
         servers: tuple[str, ...],
-        token: str,
+        credential: Credential,
         boot: int,
         cache: ArtifactCache,
         patience_seconds: float = _PATIENCE_SECONDS,
@@ -88,7 +89,8 @@ class Transfers:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._under_way: dict[Entry, asyncio.Task[None]] = {}
         self._http = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {token}", "X-Rota-Boot": str(boot), "Accept-Encoding": "identity"},
+            auth=HttpCredential(credential),
+            headers={"X-Rota-Boot": str(boot), "Accept-Encoding": "identity"},
             timeout=httpx.Timeout(_SILENT_SECONDS, connect=_CONNECT_SECONDS),
             trust_env=False,
             verify=tls.trusted(),
@@ -265,7 +267,7 @@ def _check(answer: httpx.Response) -> None:
     except msgspec.MsgspecError:
         problem = ProblemDocument()  # a proxy's page: the status says enough
     slug = problem.type.rsplit("/", 1)[-1]
-    if slug not in _FINAL and (status >= 500 or status == 408):
+    if slug not in _FINAL and (status >= 500 or status in (401, 408)):  # 401: the next try sends a new token
         raise _Again(problem.detail or f"HTTP {status}")
     raise TransferRefused(slug or f"http-{status}", problem.detail or f"HTTP {status}")
 

@@ -20,6 +20,7 @@ from rota import tls
 from rota.execute.attempts.attempt import Attempt
 from rota.execute.backoff import Backoff, Patience, always
 from rota.execute.files.checkpoint import Checkpoints
+from rota.execute.identity import Credential, HttpCredential
 from rota.model.once import OnceAnswer, OnceAsk
 from rota.servers import Servers
 
@@ -42,7 +43,7 @@ class QuestionServer:
         self,
         *,
         servers: tuple[str, ...],
-        token: str,
+        credential: Credential,
         checkpoints: Checkpoints,
         has_leader: Callable[[], bool] = always,
     ) -> None:
@@ -51,7 +52,7 @@ class QuestionServer:
         self._loop = asyncio.get_running_loop()
         self._servers = Servers(servers)
         self._client = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {token}"},
+            auth=HttpCredential(credential),
             timeout=httpx.Timeout(10.0),
             trust_env=False,
             verify=tls.trusted(),
@@ -150,7 +151,7 @@ class QuestionServer:
         except (httpx.HTTPError, msgspec.MsgspecError) as error:
             log.info("a server does not answer", server=server, error=str(error)[:200])
             return None
-        if answered.status_code >= 500 or answered.status_code in (408, 429):
+        if answered.status_code >= 500 or answered.status_code in (401, 408, 429):
             return None
         try:
             why = str(msgspec.json.decode(answered.content)["detail"])

@@ -20,6 +20,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from rota import keepalive, wire
 from rota.execute.backoff import Backoff
+from rota.execute.identity import Credential, NoTokenYet
 from rota.execute.logs.capture import CHUNK_BYTES, INLINE_BYTES, Capture, Unsent
 from rota.execute.logs.pipes import Flow
 from rota.execute.logs.spill import Spill
@@ -46,11 +47,16 @@ Waiting = tuple[Capture, Unsent]
 
 class LogShipper:
     def __init__(
-        self, *, servers: tuple[str, ...], token: str, spill: Spill, patience_seconds: float = _PATIENCE_SECONDS
+        self,
+        *,
+        servers: tuple[str, ...],
+        credential: Credential,
+        spill: Spill,
+        patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self._servers = Servers(servers)
         self._backoff = Backoff(shortest_seconds=0.1, first_seconds=_RETRY_SECONDS, longest_seconds=_RETRY_SECONDS)
-        self._token = token
+        self._credential = credential
         self._spill = spill
         self._patience_seconds = patience_seconds
         self._loop = asyncio.get_running_loop()
@@ -130,7 +136,10 @@ class LogShipper:
             await self._wake.wait()
             try:
                 await self._connected()
-            except* (OSError, TimeoutError, websockets.WebSocketException, wire.WireError) as errors:
+            except* websockets.InvalidStatus as refused:
+                self._credential.refused()
+                log.warning("the log connection was refused", why=str(refused.exceptions[0])[:200])
+            except* (OSError, TimeoutError, NoTokenYet, websockets.WebSocketException, wire.WireError) as errors:
                 log.warning("there is no log connection", error=str(errors.exceptions[0])[:200])
             for number in sorted(self._unacknowledged, reverse=True):
                 self._ready.extendleft(reversed(self._unacknowledged[number]))
@@ -292,7 +301,7 @@ class LogShipper:
     async def _connected(self) -> None:
         async with connect(
             f"ws{self._servers.current.removeprefix('http')}/v1/worker/logs",
-            additional_headers={"Authorization": f"Bearer {self._token}"},
+            additional_headers={"Authorization": await self._credential.authorization()},
             compression=None,
             max_size=wire.MAX_FRAME_BYTES,
             ping_interval=None,

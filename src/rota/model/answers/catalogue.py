@@ -66,6 +66,7 @@ class PoolDocument(msgspec.Struct, frozen=True, kw_only=True):
     running_tasks: int | None = None
     paused: bool = False
     isolations: list[str] = []
+    identified_nodes: bool = False  # workers with a worker's token are refused
 
 
 class PausedPool(PoolDocument, frozen=True, kw_only=True):

@@ -66,6 +66,41 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
+class NodeKeyDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The key with which a node proves its identity, and since when. `joined_with`: the number of the worker key."""
+
+    fingerprint: str
+    joined_at: Time | None = None
+    joined_with: int | None = None  # null: `rota up` made it a node
+
+
+class WorkerKeyDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What new nodes join a pool with: valid, used up, expired or revoked."""
+
+    id: int
+    pool: str
+    state: str
+    uses: int
+    used: int
+    expires_at: Time
+    created_at: Time
+    created_by: str = ""
+    used_at: Time | None = None  # when a node last joined with it, and from where
+    used_from: str | None = None
+
+
+class NewWorkerKey(WorkerKeyDocument, frozen=True, kw_only=True):
+    """A new worker key. `token` is in this answer only."""
+
+    token: str
+
+
+class WorkerKeyList(msgspec.Struct, frozen=True, kw_only=True):
+    """Worker keys, the newest first."""
+
+    keys: list[WorkerKeyDocument]
+
+
 class NodeDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A machine with an agent."""
 
@@ -83,6 +118,7 @@ class NodeDocument(msgspec.Struct, frozen=True, kw_only=True):
     frozen: int | None = None  # of these, those that stand still because the node has no leader
     capabilities: list[str] = []
     drain_by: Time | None = None  # when running tasks are asked to stop
+    key: NodeKeyDocument | None = None  # null: it has no identity, its worker sends a worker's token
 
 
 class DrainedNode(NodeDocument, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from rota import wire
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
 from rota.execute.connection import ControlConnection, Introduction, Stale
+from rota.execute.identity import WorkerToken
 from rota.execute.machine.ports import Ports
 from rota.model.resources import Resources
 from rota.simulate.world.kernel import Process, Signal
@@ -75,7 +76,7 @@ class Agent(Process):
             capabilities=[],
             version="0",
         )
-        me = Introduction(servers=("anywhere",), token="", pool=f"pool{node.pool}", hello=hello)
+        me = Introduction(servers=("anywhere",), credential=WorkerToken(""), pool=f"pool{node.pool}", hello=hello)
         self.control = ControlConnection(introduction=me, workbench=self.bench, outbox=self.outbox)
         self.epochs: dict[tuple[int, int], tuple[int, int]] = {}  # attempt → epoch of its start, our floor then
         self.floor = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 import asyncpg
 from fastapi import APIRouter, Request, Response, WebSocket
@@ -21,7 +21,10 @@ from rota.model.accounts.permissions import Scope
 from rota.model.answers.workers import LeaderAddress
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.tenant import Caller
+from rota.store import node_keys
 from rota.store.logs import MOST_ROW_BYTES, LogCounter
+from rota.store.node_keys import Attempt, OwnAttempts
+from rota.store.nodes import Pool
 from rota.store.progress import store_progress
 
 router = APIRouter(prefix="/v1/worker", tags=["workers"])
@@ -33,14 +36,17 @@ _POLICY = 1008  # the standard's code for a connection that is not allowed
 @described(LeaderAddress, query=(Parameter("pool", TEXT, "The name of the pool; `default` by default."),))
 async def find_leader(request: Request) -> Response:
     """The server node that leads a pool now."""
-    services, _ = await authorise(request)
+    services, caller = await authorise(request)
     name = read_query(request).get("pool", "default")
+    _check_own_pool(caller, name)
     pool = services.membership.pools.get(name)
     if pool is None:
         await services.membership.refresh()
         pool = services.membership.pools.get(name)
     if pool is None:
         raise invalid([Fault("/pool", "unknown-pool", f"there is no pool {name[:40]!r}")])
+    if caller.node is None:
+        await _check_takes_tokens(services, pool)
     here = services.leadership.leaders.get(pool.id)
     if here is not None and here.ready.is_set():
         return answer(LeaderAddress(services.settings.advertised_url, here.pool.lease.epoch))
@@ -57,7 +63,14 @@ async def control(websocket: WebSocket) -> None:
     caller = await _admitted(websocket, services)
     if caller is None:
         return
-    pool = services.membership.pools.get(websocket.query_params.get("pool", "default"))
+    name = websocket.query_params.get("pool", "default")
+    try:
+        _check_own_pool(caller, name)
+    except Problem as problem:
+        await services.denials.note(caller.credential, "node.connect", f"{name[:40]}/?", problem.detail, caller)
+        await _deny(websocket, problem)
+        return
+    pool = services.membership.pools.get(name)
     leader = services.leadership.leaders.get(pool.id) if pool is not None else None
     await websocket.accept()
     if leader is None or not leader.ready.is_set():
@@ -65,10 +78,22 @@ async def control(websocket: WebSocket) -> None:
         return
     code, reason = 1000, ""
     try:
-        async with _until_token_ends(websocket, services, caller):
-            await serve_agent(
-                leader.pool, services.database, websocket, lambda: _receive(websocket), services.facts.hint
-            )
+        with ExitStack() as named:
+            async with _until_token_ends(websocket, services, caller) as over:
+
+                async def check_speaker(hello: wire.Hello) -> None:
+                    await _check_speaker(services, caller, leader.pool.id, hello)
+                    if caller.node is None:
+                        named.enter_context(services.open_connections.speaking_for(leader.pool.id, hello.name, over))
+
+                await serve_agent(
+                    leader.pool,
+                    services.database,
+                    websocket,
+                    lambda: _receive(websocket),
+                    check_speaker=check_speaker,
+                    on_registered=services.facts.hint,
+                )
         return
     except Refused as refusal:
         code, reason = refusal.code, refusal.reason
@@ -91,11 +116,13 @@ async def logs(websocket: WebSocket) -> None:
         return
     await websocket.accept()
     async with _until_token_ends(websocket, services, caller):
-        await _store_logs(websocket, services)
+        await _store_logs(websocket, services, caller)
 
 
-async def _store_logs(websocket: WebSocket, services: Services) -> None:
+async def _store_logs(websocket: WebSocket, services: Services, caller: Caller) -> None:
     counter = LogCounter(services.settings.log_inline_bytes)
+    own = OwnAttempts(caller.node)
+    identity = None if caller.node is None else caller.node.id
     try:
         while (data := await _receive(websocket)) is not None:
             frame = wire.decode_to_server(data)
@@ -105,11 +132,15 @@ async def _store_logs(websocket: WebSocket, services: Services) -> None:
             try:
                 async with services.database.engine() as connection:
                     if isinstance(frame, wire.ProgressBatch):
-                        await store_progress(connection, frame.reports)
+                        await store_progress(connection, frame.reports, identity=identity)
                         continue
-                    crowded = await counter.store(connection, frame.chunks)
+                    foreign = await own.foreign(connection, {(chunk.task, chunk.attempt) for chunk in frame.chunks})
+                    chunks = [chunk for chunk in frame.chunks if (chunk.task, chunk.attempt) not in foreign]
+                    crowded = await counter.store(connection, chunks) if chunks else set()
             except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
                 raise Refused(wire.CLOSE_NOT_UNDERSTOOD, "a chunk names no possible task") from error
+            if foreign:
+                await _note_foreign(services, caller, foreign)
             # An attempt that writes faster than its output moves waits here, so that rows do not pile up.
             full = [attempt for attempt in crowded if await services.move_log(attempt) > MOST_ROW_BYTES]
             await websocket.send_bytes(wire.encode(wire.LogStored(frame.number, full)))
@@ -124,8 +155,8 @@ async def _store_logs(websocket: WebSocket, services: Services) -> None:
 
 
 @asynccontextmanager
-async def _until_token_ends(websocket: WebSocket, services: Services, caller: Caller) -> AsyncIterator[None]:
-    """Closes the connection as soon as its token is revoked or has expired."""
+async def _until_token_ends(websocket: WebSocket, services: Services, caller: Caller) -> AsyncIterator[asyncio.Event]:
+    """Closes the connection as soon as its token is revoked or has expired, or its node's identity is gone."""
     with services.open_connections.opened(caller) as over:
 
         async def close() -> None:
@@ -134,7 +165,7 @@ async def _until_token_ends(websocket: WebSocket, services: Services, caller: Ca
 
         closing = asyncio.create_task(close(), name="token-ends")
         try:
-            yield
+            yield over
         finally:
             closing.cancel()
             await asyncio.gather(closing, return_exceptions=True)
@@ -149,11 +180,58 @@ async def _admitted(websocket: WebSocket, services: Services) -> Caller | None:
         if not caller.restrictions.allows_address(address):
             raise unauthorized()
     except Problem as problem:
-        await websocket.send_denial_response(
-            Response(problem.detail, status_code=problem.status, media_type="text/plain")
-        )
+        await _deny(websocket, problem)
         return None
     return caller
+
+
+async def _deny(websocket: WebSocket, problem: Problem) -> None:
+    await websocket.send_denial_response(Response(problem.detail, status_code=problem.status, media_type="text/plain"))
+
+
+# ---- for whom a sender speaks ---------------------------------------------------------------------------------------
+
+
+def _check_own_pool(caller: Caller, pool: str) -> None:
+    if caller.node is not None and caller.node.pool != pool:
+        detail = f"node {caller.node.name} is of pool {caller.node.pool}, not of {pool[:40]!r}"
+        raise Problem("wrong-pool", status=403, title="Forbidden", detail=detail)
+
+
+async def _check_takes_tokens(services: Services, pool: Pool) -> None:
+    async with services.database.engine() as connection:
+        rule = await node_keys.needs_identity(connection, pool.id, "")
+    if rule is not None:
+        raise Problem("identity-needed", status=403, title="Forbidden", detail=_by_pool(pool.name))
+
+
+def _by_pool(pool: str) -> str:
+    return f"pool {pool} takes no worker's tokens: join with a join token (rota worker-key add --pool {pool})"
+
+
+async def _check_speaker(services: Services, caller: Caller, pool: int, hello: wire.Hello) -> None:
+    """Raises Refused unless the agent may register as the node that it names."""
+    why = ""
+    own = caller.node
+    if own is not None:
+        if (pool, hello.name, hello.boot) != (own.pool_id, own.name, own.boot):
+            why = f"the key of node {own.name} does not speak for {hello.name}, or for another boot"
+    else:
+        async with services.database.engine() as connection:
+            rule = await node_keys.needs_identity(connection, pool, hello.name)
+        if rule == "pool":
+            why = "this pool takes no worker's tokens: join with a join token"
+        elif rule == "node":
+            why = f"node {hello.name} has a key: start it with its data folder, or use --name"
+    if why:
+        await services.denials.note(caller.credential, "node.connect", hello.name, why, caller)
+        raise Refused(wire.CLOSE_NOT_YOURS, why)
+
+
+async def _note_foreign(services: Services, caller: Caller, foreign: set[Attempt]) -> None:
+    task, attempt = min(foreign)
+    why = f"output for attempt {attempt} of task {task}, which did not run there, and {len(foreign) - 1} others"
+    await services.denials.note(caller.credential, "node.log", caller.user, why, caller)
 
 
 async def _receive(websocket: WebSocket) -> bytes | None:

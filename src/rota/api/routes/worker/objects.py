@@ -1,7 +1,7 @@
 """Objects that agents read and store for attempts. Each request proves that the attempt runs on its sender.
 
-The proof is the agent's boot number: 63 random bits that only the agent, the leader and the database know. A stolen
-worker's token alone opens nothing here, and an agent reaches its own attempts only.
+The proof is the identity of the agent's node, and its boot number: 63 random bits that only the agent, the leader and
+the database know. A stolen worker's token alone opens nothing here, and an agent reaches its own attempts only.
 """
 
 from __future__ import annotations
@@ -38,13 +38,20 @@ class _Attempt:
 
 
 async def _attempt(request: Request, task: str, attempt: str) -> _Attempt:
-    services, _ = await authorise(request)
+    services, caller = await authorise(request)
     texts = (task, attempt, request.headers.get("x-rota-boot"))
     number, turn, boot = (existing(digits(text, 19), "attempt") for text in texts)
     if number >= 2**63 or turn >= 2**15 or boot >= 2**63:
         raise not_found("attempt")
     async with services.database.engine() as connection:
-        holder = existing(await rows.find_holder(connection, task=number, attempt=turn, boot=boot), "attempt")
+        holder = await rows.find_holder(
+            connection, task=number, attempt=turn, boot=boot, identity=None if caller.node is None else caller.node.id
+        )
+    if holder is None or (caller.node is not None and boot != caller.node.boot):
+        if caller.node is not None:
+            why = f"a file of attempt {turn} of task {number}, which does not run there"
+            await services.denials.note(caller.credential, "node.transfer", caller.user, why, caller)
+        raise not_found("attempt")
     return _Attempt(services, number, turn, holder)
 
 

@@ -1,1 +1,3 @@
-select tenant from queue where id = $1 and attempt = $2 and state = {RUNNING}
+select queue.tenant from queue cross join (select $3::integer as identity) sender
+where queue.id = $1 and queue.attempt = $2 and queue.state = {RUNNING}
+    and {node_keys/speaks_for}

@@ -1,0 +1,1 @@
+delete from node_keys where id = $1 returning id

@@ -1,0 +1,1 @@
+"""Nodes prove who they are, and speak for themselves only."""
