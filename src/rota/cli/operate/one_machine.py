@@ -218,7 +218,7 @@ def _reap(own: Collection[int | None]) -> None:
 
 
 async def _prepare(database: str, options: UpOptions, status: Status) -> tuple[FirstTokens, str | None]:
-    """Waits for the database, and makes what a start needs there: the schema, the first token, the setup link, the node."""
+    """Waits for the database and makes what a start needs there: schema, first token, setup link, node."""
     key = ensure_key(options.worker_data)
 
     async def prepare() -> tuple[FirstTokens, str | None]:
