@@ -67,7 +67,7 @@ def test_no_generated_request_is_answered_with_a_server_error_or_as_nobody_said(
                     "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
                     "--max-examples", "10", "--seed", "1", "--phases", "examples,coverage,fuzzing",
                     "--exclude-path-regex", "/v1/worker/.*|/v1/logout",  # which ends the token that all requests carry
-                        "--request-timeout", "30", "--workers", "2",
+                    "--request-timeout", "30", "--workers", "2",
                 ],
                 cwd=tmp_path, capture_output=True, text=True, timeout=900, env={**os.environ, "NO_COLOR": "1"},
             )  # fmt: skip
