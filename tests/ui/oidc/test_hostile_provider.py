@@ -13,7 +13,8 @@ from joserfc.jwk import Key
 
 from rota.admit.oidc.id_token import key_set
 from tests.faults.scene import eventually
-from tests.ui.oidc.browser import Site
+from tests.harness.cluster import CALM, Cluster, free_port
+from tests.ui.oidc.browser import Browser, Site
 from tests.ui.oidc.providers import (
     Hostile,
     edwards,
@@ -216,11 +217,11 @@ def test_groups_may_come_from_the_userinfo_of_the_same_subject_only(site: Site, 
 )
 def test_groups_of_another_form_give_no_role(site: Site, hostile: Hostile, groups: object) -> None:
     hostile.claims = {"groups": groups}
-    hostile.discovery = {"userinfo_endpoint": None}
-    if groups is None:
-        hostile.userinfo = {}
+    subject = f"s-{uuid4().hex[:10]}"
+    hostile.userinfo = {"sub": subject}
     with site.browser() as browser:
-        assert browser.sign_in(hostile, f"s-{uuid4().hex[:10]}").status_code in (403, 503)
+        refused_here = browser.sign_in(hostile, subject)
+        assert (refused_here.status_code, "<code>no-role</code>" in refused_here.text) == (403, True)
         assert not browser.signed_in
 
 
@@ -298,3 +299,54 @@ def test_a_slow_provider_holds_up_nobody_else(site: Site, hostile: Hostile) -> N
     assert answers == []
     waiting.join()
     assert answers == [503]
+
+
+def test_who_was_asked_long_ago_proves_it_again_before_changing_accounts(site: Site, hostile: Hostile) -> None:
+    """Two people with a session of this minute: of one, the provider says that it asked an hour ago."""
+    answers = {}
+    for ago in (0, 3600):
+        hostile.claims = {"auth_time": int(time.time()) - ago}
+        with site.browser() as browser:
+            browser.sign_in(hostile, f"s-{uuid4().hex[:10]}")
+            made = browser.http.post(
+                "/v1/tokens",
+                json={"name": "laptop", "scopes": ["tasks:read"]},
+                headers={"sec-fetch-site": "same-origin"},
+            )
+            answers[ago] = (made.status_code, made.json().get("type", "").rpartition("/")[2])
+    assert answers == {0: (201, ""), 3600: (403, "proof-needed")}
+
+
+def test_a_provider_that_is_away_leaves_a_page_and_passwords(
+    site: Site, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("away")
+    Site.write(folder, f"http://127.0.0.1:{free_port()}")
+    with Cluster(site.cluster.database, folder, time_scale=CALM) as running:
+        running.tokens = site.cluster.tokens
+        running.add_server()
+        with Browser(running.urls[0]) as browser:
+            answered = browser.get("/ui/oidc/start?next=/ui/account")
+            assert (answered.status_code, "<code>provider-away</code>" in answered.text) == (503, True)
+            assert "rota doctor" in answered.text
+            assert 'href="/ui/oidc/start?next=%2Fui%2Faccount"' in answered.text
+            assert 'href="/ui/sign-in"' in answered.text
+            assert browser.get("/ui/sign-in").status_code == 200
+            assert browser.get("/ui/oidc/signed-out").status_code == 200
+            assert browser.get("/v1/whoami").status_code == 401
+
+
+def test_sign_ins_that_nobody_finishes_do_not_pile_up(site: Site, hostile: Hostile) -> None:
+    """Each that begins deletes two that are too old; housekeeping deletes the others."""
+    site.ask(
+        "insert into oidc_sign_ins (state_hash, browser_hash, nonce, verifier, redirect_uri, next, began_at) "
+        "select number::text::bytea, '', '', '', '', '', now() - interval '11 minutes' from generate_series(1, 5) number"
+    )
+    left = []
+    with site.browser() as browser:
+        for _ in range(3):
+            browser.start()
+            old = site.ask("select count(*) from oidc_sign_ins where began_at < now() - interval '10 minutes'")
+            left.append(old[0][0])
+    assert left[0] <= 3
+    assert left[-1] == 0

@@ -79,4 +79,8 @@ def _at(source: Mapping[str, Any], path: str) -> Any:
 def _groups(value: object) -> tuple[str, ...]:
     """A list of names, a single name, or an object whose keys are names."""
     names = [value] if isinstance(value, str) else list(value) if isinstance(value, list | dict) else []
-    return tuple(name for name in names[:MOST_GROUPS] if isinstance(name, str) and 0 < len(name) <= LONGEST_GROUP)
+    return tuple(
+        name
+        for name in names[:MOST_GROUPS]
+        if isinstance(name, str) and 0 < len(name) <= LONGEST_GROUP and name.isprintable()
+    )

@@ -27,3 +27,6 @@ create table oidc_identities (
 );
 create index oidc_identities_of_principal on oidc_identities (principal);
 create index oidc_identities_due on oidc_identities (refresh_at) where refresh_at is not null;
+
+-- None of this is for the rights of a tenant.
+revoke all on oidc_sign_ins, oidc_identities from public, rota_tenant;
