@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
@@ -107,6 +108,14 @@ def test_a_code_is_good_once_and_its_second_use_ends_the_token(acme: People, ann
     assert "revoked" in again.json()["detail"]
     assert whoami(acme, token).status_code == 401
     assert ("token.revoke", "done", "the code of its login was used for a second time") in entries(acme, ann)
+
+
+def test_of_many_who_send_a_code_at_once_one_gets_a_token_and_it_ends(acme: People, ann: str, browser: Browser) -> None:
+    code = browser.code_for()
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: exchange(acme, code), range(8)))
+    assert sorted(answer.status_code for answer in answers) == [201] + [400] * 7
+    assert acme.served.ask("select revoked_at is not null from tokens where user_name = $1", ann) == [(True,)]
 
 
 def test_a_code_without_the_verifier_of_its_challenge_is_worthless_and_spent(

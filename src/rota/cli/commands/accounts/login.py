@@ -157,8 +157,10 @@ def logout(
         output.say(f"nobody is signed in: {path} has no token")
         return
     if old.login is None and not yes:
-        why = f"the token in {path} has not come by `rota login` (`rota up` writes one too)"
-        raise checks.wrong("--yes", f"{why}; give --yes to revoke it on {old.servers[0]} all the same")
+        raise ConfigurationError(
+            f"the token in {path} has not come by `rota login` (`rota up` writes one too), so it is left alone; "
+            f"give --yes to revoke it at {old.servers[0]} all the same"
+        )
     trouble = end_token(old)
     restored = put_back(path, old)
     if trouble is None:
