@@ -17,8 +17,8 @@ from starlette.routing import BaseRoute
 
 from rota.api import problems
 from rota.api.described import EVENT_STREAM, TEXT, Content, Description, Media, Schema, description_of
-from rota.api.permissions import permission_of
-from rota.api.routes import once, schemas
+from rota.api.permissions import ANYBODY, permission_of
+from rota.api.routes import once
 from rota.model.answers.fields import ABSENT_MARK
 from rota.model.answers.problems import ProblemDocument
 from rota.model.request.preview_request import PreviewBatch, PreviewTask
@@ -77,7 +77,7 @@ def completed(document: dict[str, Any], routes: list[Route]) -> dict[str, Any]:
         if parameters:
             operation["parameters"] = [*operation.get("parameters", []), *parameters]
         operation["x-rota-permission"] = permission_of(operation["operationId"])
-        if path.startswith("/v1") and not path.startswith(schemas.router.prefix):
+        if path.startswith("/v1") and operation["x-rota-permission"] != ANYBODY:
             operation["security"] = [{"token": []}]
     return document
 
