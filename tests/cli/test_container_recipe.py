@@ -66,7 +66,7 @@ def test_workers_on_kubernetes_are_started_with_options_there_are() -> None:
         assert parse_capacity(options["capacity"], Resources()).cpu_milli == 4000
         mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
         assert str(options["data"]) in mounted
-        assert str(options["token_file"].parent) in mounted
+        assert str(options["join_file"].parent) in mounted
         assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
 
 
@@ -75,7 +75,7 @@ def test_the_line_that_runs_it_starts_a_worker_with_options_there_are() -> None:
     (line,) = re.findall(r"^    (podman run .*)$", page, re.MULTILINE)
     words = shlex.split(line)
     options = started(words[words.index("worker") :])
-    assert f"{options['token_file']}:ro" in line
+    assert f"{options['join_file']}:ro" in line
     assert f":{options['data']}" in line
 
 

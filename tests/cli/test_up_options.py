@@ -15,7 +15,18 @@ from tests.cli.conftest import Rota
 # What a single machine does not need: it has one server node and one worker, which know each other and share all data.
 OF_CLUSTERS = {
     "serve": {"--host", "--url", "--name", "--roles", "--tokens"},
-    "worker": {"--server", "--token", "--token-file", "--pool", "--name", "--stop-within", "--once", "--idle-exit"},
+    "worker": {
+        "--server",
+        "--join",
+        "--join-file",
+        "--token",
+        "--token-file",
+        "--pool",
+        "--name",
+        "--stop-within",
+        "--once",
+        "--idle-exit",
+    },
 }
 
 

@@ -77,7 +77,7 @@ def completed(document: dict[str, Any], routes: list[Route]) -> dict[str, Any]:
         if parameters:
             operation["parameters"] = [*operation.get("parameters", []), *parameters]
         operation["x-rota-permission"] = permission_of(operation["operationId"])
-        if path.startswith("/v1") and permission_of(operation["operationId"]) != ANYBODY:
+        if path.startswith("/v1") and operation["x-rota-permission"] != ANYBODY:
             operation["security"] = [{"token": []}]
     return document
 
