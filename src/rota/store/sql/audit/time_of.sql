@@ -1,0 +1,1 @@
+select at from audit_log where id = $1
