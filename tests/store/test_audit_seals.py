@@ -107,9 +107,12 @@ CHANGES = {
 
 
 async def test_a_change_of_any_column_is_found_in_its_row(log: asyncpg.Connection) -> None:
-    columns = {row["attname"] for row in await log.fetch(
-        "select attname from pg_attribute where attrelid = 'audit_log'::regclass and attnum > 0 and not attisdropped"
-    )}
+    columns = {
+        row["attname"]
+        for row in await log.fetch(
+            "select attname from pg_attribute where attrelid = 'audit_log'::regclass and attnum > 0 and not attisdropped"
+        )
+    }
     assert columns == set(CHANGES) | {"id"}
     ids = dict(zip(CHANGES, await write(log, *CHANGES), strict=True))
     await write(log, "last")
@@ -217,7 +220,9 @@ async def test_two_nodes_that_seal_at_once_make_one_chain(log: asyncpg.Connectio
     assert (said(part), part.rows, part.unsealed) == ([], len(ids), 0)
 
 
-async def test_a_restored_database_that_counts_transactions_anew_goes_on_with_the_chain(log: asyncpg.Connection) -> None:
+async def test_a_restored_database_that_counts_transactions_anew_goes_on_with_the_chain(
+    log: asyncpg.Connection,
+) -> None:
     await write(log, "a", "b")
     await seal_all(log)
     [late] = await write(log, "late")  # not sealed before the dump
@@ -230,9 +235,16 @@ async def test_a_restored_database_that_counts_transactions_anew_goes_on_with_th
     part = await verified(log)
     assert (said(part), part.rows, part.unsealed) == ([], 5, 0)
     seals = await audit_seals.read_seals(log, after=0, limit=10)
-    assert [(one.ids, one.least_id) for one in seals] == [((late - 2, late - 1), 0), ((late,), 0), (tuple(new), late + 1)]
+    assert [(one.ids, one.least_id) for one in seals] == [
+        ((late - 2, late - 1), 0),
+        ((late,), 0),
+        (tuple(new), late + 1),
+    ]
     await forge(log, "update audit_log set reason = 'x' where id = any($1)", [late, new[0]])
-    assert [(what, rows) for what, _, rows in said(await verified(log))] == [("changed", (late,)), ("changed", (new[0],))]
+    assert [(what, rows) for what, _, rows in said(await verified(log))] == [
+        ("changed", (late,)),
+        ("changed", (new[0],)),
+    ]
 
 
 async def _seal_as_if_before(log: asyncpg.Connection, below: int) -> None:
@@ -292,7 +304,9 @@ async def test_a_month_stays_until_all_of_it_is_sealed(log: asyncpg.Connection) 
     assert await drop_old_month(log, 400, "s1") is not None
 
 
-@pytest.mark.parametrize("change", ["update audit_seals set hash = ''", "delete from audit_seals", "truncate audit_seals"])
+@pytest.mark.parametrize(
+    "change", ["update audit_seals set hash = ''", "delete from audit_seals", "truncate audit_seals"]
+)
 async def test_the_role_that_owns_the_seals_changes_none(log: asyncpg.Connection, change: str) -> None:
     await write(log, "a")
     await seal_all(log)

@@ -37,6 +37,7 @@ from rota.api.routes import (
     why,
 )
 from rota.api.routes.accounts import service_accounts, tokens, users, whoami
+from rota.api.routes.audit import routes as audit
 from rota.api.routes.operations import routes as operations
 from rota.api.routes.schedule import apply, schedules
 from rota.api.routes.worker import connections, objects
@@ -72,6 +73,7 @@ ROUTERS = (
             load,
             catalogue,
             retention,
+            audit,
             admin,
             users,
             service_accounts,

@@ -146,6 +146,7 @@ RULES: dict[str, Rule] = {
         "list_tenants",
         "change_plan",
     ),
+    **_rules(Scope.AUDIT_READ, "list_audit", "get_audit_entry", "verify_audit", "export_audit"),
     # ---- accounts
     "get_whoami": Rule(None, by_tasks=True, by_restricted=True),
     **_rules(Scope.TOKENS_WRITE, "add_token", "rotate_token", by_restricted=True),

@@ -14,6 +14,7 @@ from rota.admit.authenticate import Authenticator, unauthorized
 from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.open_connections import OpenConnections
+from rota.api.audit_sampling import CALLER, note_read
 from rota.api.cookies import check_own_site, session_secret
 from rota.api.described import read_query
 from rota.api.permissions import RULES
@@ -30,6 +31,7 @@ from rota.observe.waiting import Waiting
 from rota.operations.batch import Batch
 from rota.operations.runner import Operations
 from rota.settings import Settings
+from rota.store.audit_notes import AuditNotes
 from rota.store.cancel_and_rerun import Cancelled
 from rota.store.database import AnyConnection, Database
 from rota.store.edits import Edited
@@ -52,6 +54,7 @@ class Services:
     settings: Settings
     database: Database
     authenticator: Authenticator
+    audit_notes: AuditNotes
     open_connections: OpenConnections
     admission: Admission
     leadership: Leadership
@@ -160,12 +163,16 @@ async def authorise(request: Request) -> tuple[Services, Caller]:
     """The services, and the caller, which has what `permissions.py` asks for this route."""
     found = services(request)
     rule = RULES[request.scope["endpoint"].__name__]
-    caller = await _caller(request, found)
+    caller = request.scope[CALLER] = await _caller(request, found)
     if caller.task is not None and not rule.by_tasks:
         raise beyond_key(f"not {request.method} {request.url.path}"[:200])
     if caller.restrictions is not UNRESTRICTED:
         check_restrictions(request, caller, by_restricted=rule.by_restricted)
-    return found, caller if rule.scope is None else check_scope(caller, rule.scope)
+    if rule.scope is not None:
+        check_scope(caller, rule.scope)
+    if caller.foreign:
+        note_read(found.audit_notes, request, caller, rule.scope)
+    return found, caller
 
 
 async def _caller(request: Request, found: Services) -> Caller:

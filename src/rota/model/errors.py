@@ -19,6 +19,26 @@ class Fault:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """A credential that opens nothing, perhaps because it has ended. Never its text."""
+
+    kind: str  # token or session
+    secret_hash: bytes = field(repr=False)
+    public_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A known caller who named a tenant that is not to be seen by them."""
+
+    kind: str
+    name: str
+    credential: str
+    tenant_id: int  # their own
+    asked: str
+
+
 class Problem(Exception):
     """A refusal. `status` is the HTTP status, `slug` the last part of the problem's type."""
 
@@ -41,6 +61,7 @@ class Problem(Exception):
         self.faults = faults
         self.retry_after_seconds = retry_after_seconds
         self.extra = extra or {}
+        self.denied: Presented | Stranger | None = None  # for the audit log: whom it refuses, if no caller is known
 
 
 def invalid(faults: list[Fault]) -> Problem:

@@ -1,4 +1,7 @@
-"""The audit log: rows are inserted by the transaction of what they tell of, and never changed. Read it, and drop old months."""
+"""The audit log: rows are inserted by the transaction of what they tell of, and never changed.
+
+It is read here too, and whole months of it are dropped once all of one is old.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,9 @@ async def list_newest(
     return _page(rows, limit)
 
 
-async def all_oldest(connection: AnyConnection, wanted: AuditFilter, *, after: tuple[datetime, int], limit: int) -> AuditPage:
+async def all_oldest(
+    connection: AnyConnection, wanted: AuditFilter, *, after: tuple[datetime, int], limit: int
+) -> AuditPage:
     """As `list_newest`, the other way round."""
     rows = await connection.fetch(
         sql("audit/list_oldest", chosen=wanted.index),

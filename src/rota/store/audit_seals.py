@@ -68,9 +68,7 @@ async def _next_rows(connection: AnyConnection, last: Seal | None, most: int) ->
     if last is not None and await connection.fetchval(
         sql("audit_seals/restored"), last.to_xid, last.to_id, last.most_id
     ):
-        rows = await connection.fetch(
-            sql("audit_seals/restored_rows"), last.most_id, last.to_xid, last.to_id, most
-        )
+        rows = await connection.fetch(sql("audit_seals/restored_rows"), last.most_id, last.to_xid, last.to_id, most)
         if rows:
             return start, rows
         start = Start(least_id=last.most_id + 1)

@@ -2,7 +2,7 @@
 
 Pure, so that an auditor can do the same with other tools: a row is the JSON array of its columns in the order of
 `COLUMNS`, times in microseconds since 1970, JSON columns as PostgreSQL prints them; its digest is the SHA-256 of
-`rota-audit-1`, a line feed, and the array. What was sealed by a version must always be verified by that version: a change
+`rota-audit-1`, a line feed, and the array. What was sealed by a version is always verified by that version: a change
 here is a new version, never another meaning of an old one.
 """
 

@@ -1,7 +1,7 @@
 """Compares the audit log with its seals, a part of the chain at a time, and says exactly what does not fit.
 
-It changes nothing, and it trusts nothing but the order of the seals that it finds: who owns the database can also write a
-new chain from some row on. That is found with a head that was written down elsewhere.
+It changes nothing, and it trusts nothing but the order of the seals that it finds: who owns the database can also write
+a new chain from some row on. That is found with a head that was written down elsewhere.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def _verify_link(part: Part, previous: Seal | None, seal: Seal, *, expected: int
     elif previous is not None and not _follows(previous, seal):
         part.found("chain-broken", f"its rows do not follow those of seal {previous.number}", seal.number)
     if seal.version != VERSION:
-        part.found("seal-changed", f"it is of version {seal.version}, which this server node does not know", seal.number)
+        part.found(
+            "seal-changed", f"it is of version {seal.version}, which this server node does not know", seal.number
+        )
     elif seal.hash != hash_of(seal) or len(seal.digests) != DIGEST_BYTES * len(seal.ids):
         part.found("seal-changed", "its hash is not that of what it holds", seal.number)
 
@@ -158,7 +160,9 @@ async def _verify_rest(connection: AnyConnection, part: Part, last: Seal, below:
     """After the last seal of a count of transactions that ended with the restore of the database."""
     rest = await audit_seals.rows_after(connection, last, below, MOST_SHOWN)
     if rest.number:
-        part.found("inserted", "these rows belong before the restore of the database, but no seal has them", None, rest.ids)
+        part.found(
+            "inserted", "these rows belong before the restore of the database, but no seal has them", None, rest.ids
+        )
 
 
 async def _verify_end(connection: AnyConnection, part: Part, last: Seal | None) -> None:

@@ -142,7 +142,7 @@ async def remove_node(request: Request, node: str) -> Response:
     """Forgets a node that has left or is lost, and its drain. A worker that returns under the name is a new node."""
     services, caller = await authorise(request)
     found = await _changeable(services, caller, node)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         if not await nodes.remove_node(connection, found["id"]):
             why = f"node {found['name']} is {found['state']}: stop its worker first; one that died counts for a minute"
             raise conflict("node-up", why)
@@ -155,10 +155,12 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
     found = await _changeable(services, caller, node)
     body = await read_body(request, limit=SMALL_BODY) if draining else b""
     deadline_seconds = _deadline_seconds(decode(body, DrainRequest)) if body else None
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         await nodes.set_draining(connection, found["id"], draining=draining, deadline_seconds=deadline_seconds)
         action = "node.drain" if draining else "node.undrain"
-        await audit(connection, caller, action, f"{found['pool']}/{found['name']}")
+        after = {"draining": draining, **({"deadline_seconds": deadline_seconds} if deadline_seconds else {})}
+        before = {"draining": found["draining"]}
+        await audit(connection, caller, action, f"{found['pool']}/{found['name']}", before=before, after=after)
     await tell_of_rules(services)
     left = 0
     pool = services.membership.pools.get(found["pool"])

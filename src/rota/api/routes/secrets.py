@@ -13,13 +13,14 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.limits import check_number
 from rota.api.answers import answer, filled
-from rota.api.audited import audit, audit_own
+from rota.api.audited import audit
 from rota.api.described import described, read_query
 from rota.api.requests import read_json
 from rota.api.services import Services, authorise
 from rota.model.answers.secrets import MasterKeyUse, NotRotated, Rotation, SecretDocument, SecretList
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
+from rota.model.tenant import Caller
 from rota.store import secrets
 from rota.store.envelope import CantOpen, Keyring, SecretName, rewrap, seal
 
@@ -55,7 +56,8 @@ async def set_secret(request: Request, name: str) -> Response:
         if not await secrets.names_known(connection, caller.tenant_id, [name]):
             await check_number(connection, caller.tenant_id, caller.plan, "secrets")
         row = await secrets.save_secret(connection, secret_name, sealed, caller.user)
-    await audit_own(services, caller, "secret.set", name)
+        await services.database.leave_tenant(connection)
+        await audit(connection, caller, "secret.set", name, after={"version": row.version})
     return answer(filled(SecretDocument, row), 201 if row.version == 1 else 200)
 
 
@@ -80,10 +82,10 @@ async def remove_secret(request: Request, name: str) -> Response:
     if name_trouble(name) is not None:
         raise not_found("secret")
     async with services.database.tenant(caller.tenant_id) as connection:
-        gone = await secrets.remove_secret(connection, SecretName(caller.tenant_id, name))
-    if not gone:
-        raise not_found("secret")
-    await audit_own(services, caller, "secret.remove", name)
+        if not await secrets.remove_secret(connection, SecretName(caller.tenant_id, name)):
+            raise not_found("secret")
+        await services.database.leave_tenant(connection)
+        await audit(connection, caller, "secret.remove", name)
     return Response(status_code=204)
 
 
@@ -94,10 +96,9 @@ async def rotate_master_key(request: Request) -> Response:
     services, caller = await authorise(request)
     read_query(request)
     keyring = _keyring(services)
-    rewrapped, failed = await _rewrap_all(services, keyring)
+    rewrapped, failed = await _rewrap_all(services, caller, keyring)
     async with services.database.engine() as connection:
         counts = await secrets.count_by_key(connection)
-        await audit(connection, caller, "secret.rotate", keyring.first.id)
     known = [key.id for key in keyring.keys]
     return answer(
         Rotation(
@@ -114,13 +115,17 @@ async def rotate_master_key(request: Request) -> Response:
     )
 
 
-async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[tuple[SecretName, str]]]:
-    """How many were rewrapped, and which failed. Secrets may be set and removed meanwhile."""
+async def _rewrap_all(services: Services, caller: Caller, keyring: Keyring) -> tuple[int, list[tuple[SecretName, str]]]:
+    """How many were rewrapped, and which failed. Secrets may be set and removed meanwhile.
+
+    Each batch is one transaction, with its own row of the audit log.
+    """
     rewrapped = 0
     failed: list[tuple[SecretName, str]] = []
     after = SecretName(0, "")
     while True:
-        async with services.database.engine() as connection:
+        async with services.database.engine() as connection, connection.transaction():
+            before = rewrapped
             batch = await secrets.sealed_otherwise(connection, keyring.first.id, after=after, limit=_ROTATED_AT_ONCE)
             for secret_name, sealed in batch:
                 try:
@@ -133,6 +138,8 @@ async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[t
                         failed.append((secret_name, str(error)))
                     continue
                 rewrapped += await secrets.save_rewrapped(connection, secret_name, sealed, fresh)
+            if batch or not after.tenant:
+                await audit(connection, caller, "secret.rotate", keyring.first.id, count=rewrapped - before)
         if len(batch) < _ROTATED_AT_ONCE:
             return rewrapped, failed
         after = batch[-1][0]
