@@ -178,8 +178,9 @@ async def audit_tasks(
     """
     if not tasks:
         return
-    if change.target is None and not many and len(tasks) == 1:
-        await audit(connection, caller, change.action, tasks[0], reason=change.reason, after=change.after)
+    if change.target is None and len(tasks) == 1:
+        count = 1 if many else None
+        await audit(connection, caller, change.action, tasks[0], reason=change.reason, after=change.after, count=count)
         return
     entry = entry_of(
         caller,

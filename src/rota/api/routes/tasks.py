@@ -250,7 +250,7 @@ async def task_answer(services: Services, caller: Caller, number: int) -> TaskDo
         [document] = await documents_of(connection, [await task_row(connection, number, caller.tenant_id)], caller)
         await services.database.leave_tenant(connection)
         rows = await task_history(connection, number, caller.tenant_id, document.created_at or LONG_AGO)
-    return msgspec.structs.replace(document, history=[_change(row) for row in rows]) if rows else document
+    return msgspec.structs.replace(document, history=[_change(row) for row in rows])
 
 
 def _change(row: asyncpg.Record) -> TaskChange:

@@ -192,7 +192,7 @@ class TaskDocument(TaskSummary, frozen=True, kw_only=True):
     version: int | None = None  # required by an edit; null once the task has ended
     edits: list[EditDocument] = []
     outputs: MayBeAbsent[list[OutputDocument]] = []  # only of a task that is done
-    history: list[TaskChange] = []  # of one task, not in lists: who cancelled, held, edited it, newest first
+    history: MayBeAbsent[list[TaskChange]] = []  # of one task, not in lists: who cancelled, held, edited it
 
 
 class TaskPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,7 +77,7 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, datetime):
         return instant(value) or ""
-    if isinstance(value, dict):
+    if isinstance(value, dict | msgspec.Raw):
         value = msgspec.json.encode(value).decode()
     if not isinstance(value, str):
         return str(value)
