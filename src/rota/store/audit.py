@@ -131,9 +131,9 @@ def _page(rows: list[asyncpg.Record], limit: int) -> AuditPage:
     return AuditPage(found, rows[0]["last_id"] if rows and rows[0]["examined"] == MOST_EXAMINED else None)
 
 
-async def place_of(connection: AnyConnection, number: int) -> tuple[datetime, int] | None:
-    """The time and the id of a row, for what comes after it. None: it is not kept any more."""
-    at: datetime | None = await connection.fetchval(sql("audit/time_of"), number)
+async def place_of(connection: AnyConnection, number: int, tenant: int | None) -> tuple[datetime, int] | None:
+    """The time and the id of a row, for what comes after it. None: it is not kept any more, or not of the tenant."""
+    at: datetime | None = await connection.fetchval(sql("audit/time_of"), number, tenant)
     return None if at is None else (at, number)
 
 

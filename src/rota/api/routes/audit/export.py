@@ -45,7 +45,7 @@ async def exported(
     while True:
         async with database.engine() as connection:
             page = await all_oldest(connection, wanted, after=after, limit=ROWS_A_PAGE)
-            following = None if page.next is None else await place_of(connection, page.next)
+            following = None if page.next is None else await place_of(connection, page.next, wanted.tenant)
         if page.rows:
             yield encode(entries_of(page.rows))
         if following is None:

@@ -63,7 +63,7 @@ async def list_audit(request: Request) -> Response:
     wanted = await _wanted(request, services, caller, query)
     number = services.cursors.read(query.get("cursor"), 0)
     async with services.database.engine() as connection:
-        before = None if not number else await audit_log.place_of(connection, number)
+        before = None if not number else await audit_log.place_of(connection, number, wanted.tenant)
         if number and before is None:
             raise _gone("cursor")
         page = await audit_log.list_newest(connection, wanted, before=before, limit=limit)
@@ -129,7 +129,8 @@ async def export_audit(request: Request) -> Response:
     wanted = await _wanted(request, services, caller, query)
     number = whole_number(query, "after", default=0, least=1, most=_LARGEST)
     async with services.database.engine() as connection:
-        place = await audit_log.place_of(connection, number) if number else (wanted.since or LONG_AGO, 0)
+        begin = (wanted.since or LONG_AGO, 0)
+        place = await audit_log.place_of(connection, number, wanted.tenant) if number else begin
     if place is None:
         raise _gone("after")
     services.audit_notes.row(entry_of(caller, "audit.export", format, selection=dict(query)))
