@@ -127,7 +127,7 @@ async def test_a_row_can_not_be_given_to_another_tenant(rows: Rows, two_tenants:
         "delete from attempts",
         "update plans set weight = 1000",
         "select * from tasks_0",
-        "select * from audit",
+        "select * from audit_log",
         "select key_hash from idempotency",
         "select ciphertext from secrets",
         "select * from loose_objects",

@@ -21,7 +21,7 @@ from rota.store.statements import sql
 
 log = structlog.get_logger()
 
-MOST_EXAMINED = 20_000  # rows of an index for one page
+MOST_EXAMINED = 10_000  # rows of an index for one page
 MOST_HISTORY = 50  # changes of a task that its page shows
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 FAR_AHEAD = datetime(9999, 1, 1, tzinfo=UTC)
@@ -72,6 +72,11 @@ class AuditFilter:
             return "by_actor"
         return "by_time" if self.tenant is None else "by_tenant"
 
+    def examined(self, limit: int) -> int:
+        """How many rows that an index finds are looked at for a page."""
+        others = (self.action, self.outcome, self.credential, self.address)
+        return limit if others == (None,) * len(others) else MOST_EXAMINED
+
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
@@ -83,32 +88,34 @@ async def list_newest(
     connection: AnyConnection, wanted: AuditFilter, *, before: tuple[datetime, int] | None, limit: int
 ) -> AuditPage:
     """One page, newest first. `before`: the time and the id of the row that it comes after."""
+    examined = wanted.examined(limit)
     at, number = before or (wanted.until or FAR_AHEAD, 0)
     rows = await connection.fetch(
         sql("audit/list_newest", chosen=wanted.index),
-        MOST_EXAMINED,
+        examined,
         at,
         number,
         wanted.since or LONG_AGO,
         *_conditions(wanted),
         limit,
     )
-    return _page(rows, limit)
+    return _page(rows, limit, examined)
 
 
 async def all_oldest(
     connection: AnyConnection, wanted: AuditFilter, *, after: tuple[datetime, int], limit: int
 ) -> AuditPage:
     """As `list_newest`, the other way round."""
+    examined = wanted.examined(limit)
     rows = await connection.fetch(
         sql("audit/list_oldest", chosen=wanted.index),
-        MOST_EXAMINED,
+        examined,
         *after,
         wanted.until or FAR_AHEAD,
         *_conditions(wanted),
         limit,
     )
-    return _page(rows, limit)
+    return _page(rows, limit, examined)
 
 
 def _conditions(wanted: AuditFilter) -> tuple[object, ...]:
@@ -124,11 +131,11 @@ def _conditions(wanted: AuditFilter) -> tuple[object, ...]:
     )
 
 
-def _page(rows: list[asyncpg.Record], limit: int) -> AuditPage:
+def _page(rows: list[asyncpg.Record], limit: int, examined: int) -> AuditPage:
     found = [row for row in rows if row["id"] is not None]
     if len(found) == limit:
         return AuditPage(found, found[-1]["id"])
-    return AuditPage(found, rows[0]["last_id"] if rows and rows[0]["examined"] == MOST_EXAMINED else None)
+    return AuditPage(found, rows[0]["last_id"] if rows and rows[0]["examined"] == examined else None)
 
 
 async def place_of(connection: AnyConnection, number: int, tenant: int | None) -> tuple[datetime, int] | None:

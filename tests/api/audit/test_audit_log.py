@@ -10,7 +10,6 @@ import time
 from typing import Any
 from urllib.parse import quote
 
-
 import asyncpg
 import pytest
 
@@ -219,7 +218,10 @@ def test_a_token_that_has_ended_is_known_and_a_wrong_one_is_not(acme: People) ->
     token = acme.token_of(ann, name="old")
     number = acme.send("GET", "/v1/tokens", token=acme.token_of(ann, scopes=["tokens:write"])).json()["tokens"]
     [old] = [one["id"] for one in number if one["name"] == "old"]
-    assert acme.send("DELETE", f"/v1/tokens/{old}", token=acme.admin, headers={"rota-tenant": acme.tenant}).status_code == 204
+    assert (
+        acme.send("DELETE", f"/v1/tokens/{old}", token=acme.admin, headers={"rota-tenant": acme.tenant}).status_code
+        == 204
+    )
     forged = token[:-2] + ("aa" if token[-2:] != "aa" else "bb")
     assert acme.send("GET", "/v1/tasks", token=forged).status_code == 401
     assert acme.send("GET", "/v1/tasks", token=token).status_code == 401
@@ -231,7 +233,9 @@ def test_a_session_that_has_ended_is_known(acme: People) -> None:
     ann = acme.add_user("member")
     headers = acme.session_of(ann)
     assert acme.send("GET", "/v1/tasks", token=None, headers=headers).status_code == 200
-    acme.served.ask("update sessions set ended_at = now() where principal = (select id from principals where name = $1)", ann)
+    acme.served.ask(
+        "update sessions set ended_at = now() where principal = (select id from principals where name = $1)", ann
+    )
     until = time.monotonic() + 30
     while acme.send("GET", "/v1/tasks", token=None, headers=headers).status_code != 401:
         assert time.monotonic() < until
@@ -255,7 +259,9 @@ def test_a_tenants_administrator_sees_who_else_looked(acme: People) -> None:
         assert acme.send("GET", f"/v1/tasks/{task}", token=None, headers=headers).status_code == 200
     rows = soon(acme, f"actor={auditor}&action=task.read", 10, token=own)
     assert len(rows) == 10
-    assert {(row["object_id"], row["reason"], row["outcome"]) for row in rows} == {(str(task), "/v1/tasks/{task}", "done")}
+    assert {(row["object_id"], row["reason"], row["outcome"]) for row in rows} == {
+        (str(task), "/v1/tasks/{task}", "done")
+    }
     member = acme.add_user("member")
     assert acme.send("GET", f"/v1/tasks/{task}", token=acme.token_of(member)).status_code == 200
     assert listed(acme, f"actor={member}&action=task.read") == [], "their own tenant's affairs"
@@ -373,5 +379,3 @@ def test_members_read_no_audit_log(acme: People) -> None:
     member = acme.user("member")
     for path in ("", "/verify", "/export", "/1"):
         assert problem(acme.send("GET", f"/v1/audit{path}", token=member)) == Said(403, "missing-scope")
-
-

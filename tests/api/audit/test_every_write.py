@@ -462,5 +462,3 @@ def test_no_row_has_a_secret(acme: People) -> None:
             where concat(reason, before::text, after::text, selection::text) ~ 'hidden-value|token=x|secret_hash'"""
     )
     assert found == 0
-
-

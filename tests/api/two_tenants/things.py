@@ -146,7 +146,8 @@ def made_by(served: Served, tenant: str, token: str, user: str) -> Things:
     )
     dead, array = die(served, name, token=token), post("/v1/tasks", {**work, "array": "0-2"})["id"]
     [(entry,)] = served.ask(
-        "select max(audit_log.id) from audit_log join tenants on tenants.id = audit_log.tenant where tenants.name = $1", tenant
+        "select max(audit_log.id) from audit_log join tenants on tenants.id = audit_log.tenant where tenants.name = $1",
+        tenant,
     )
     events = served.send("GET", "/v1/events", token=token).text
     ids = [line.removeprefix("id: ") for line in events.splitlines() if line.startswith("id: ")]

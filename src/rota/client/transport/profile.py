@@ -28,7 +28,7 @@ class Profile:
     servers: tuple[str, ...]
     token: str | None = field(default=None, repr=False)
     tenant: str | None = None  # that requests are to; None: the token's own
-    program: str = "rota-python"  # what sends the requests, for the server's audit log
+    program: str = field(default="rota-python", compare=False)  # what sends the requests, for the server's audit log
 
 
 _program = ["rota-python"]  # of this process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import Annotated
 
 import msgspec
@@ -20,6 +21,7 @@ from rota.client.transport.audit_reader import AuditReader
 from rota.model.answers.audit import AuditEntryPage, AuditVerification
 
 MOST_EMPTY_PAGES = 200  # the server searches a bounded number of rows for a page, so one can be empty
+_HEAD = re.compile(r"^\d{1,18}:[0-9a-f]{64}$", re.ASCII)
 OUTCOMES = ("done", "denied", "failed")
 
 
@@ -86,12 +88,19 @@ def audit_filters(
         "until": checks.since("--until", until),
         "actor": by,
         "action": action,
-        "object": object_,
+        "object": _object(object_),
         "outcome": checks.one_of("--outcome", outcome, OUTCOMES),
         "credential": credential,
         "address": address,
         "tenant": tenant,
     }
+
+
+def _object(text: str | None) -> str | None:
+    kind, colon, number = (text or "").partition(":")
+    if text is not None and (not kind or (colon and not number)):
+        raise checks.wrong("--object", f"{text!r} names no object; write KIND:ID, such as task:12, or a KIND")
+    return text
 
 
 @takes("filters", audit_filters)
@@ -141,6 +150,8 @@ def verify(
     parts: list[AuditVerification] = []
     after: int | None = None
     since = checks.since("--since", since)
+    if head is not None and not _HEAD.match(head):
+        raise checks.wrong("--head", f"{head[:80]!r} is no head; write NUMBER:HASH, as rota audit verify printed it")
     with connect(FOLLOW_RETRY_SECONDS) as client:
         while not parts or after is not None:
             call = audit_calls.verify(since=since if not parts else None, after=after, head=head if not parts else None)
