@@ -26,7 +26,7 @@ def test_every_file_is_run_or_included() -> None:
     }
     chosen = {
         f"{folder}/{part}"
-        for folder in ("graphs", "listing", "selection")
+        for folder in ("audit", "graphs", "listing", "selection")
         for part in re.findall(r'"(by_\w+)"', PYTHON)
     }
     run = set(re.findall(r'"([a-z_]+/[a-z_]+)"', PYTHON))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import uuid4
@@ -48,6 +48,9 @@ class Expected:
 
     sha256: bytes | None = None
     size_bytes: int | None = None
+
+
+Note = Callable[[AnyConnection, ArtifactRow], Awaitable[None]]
 
 
 class Artifacts:
@@ -269,14 +272,17 @@ class Artifacts:
 
     # ---- removing --------------------------------------------------------------------------------------------------
 
-    async def remove(self, tenant: int, reference: str) -> ArtifactRow:
+    async def remove(self, tenant: int, reference: str, *, note: Note | None = None) -> ArtifactRow:
+        """`note` is called in the transaction, once the artifact is removed."""
         found = await self.find(tenant, reference)
-        async with self._database.engine() as connection:
+        async with self._database.engine() as connection, connection.transaction():
             try:
                 key = await rows.remove_artifact(connection, tenant, found.sha256)
             except rows.InUse as use:
                 detail = f"{use.user} names it; cancel the task, or remove the schedule, first"
                 raise conflict("artifact-in-use", detail) from None
+            if key is not None and note is not None:
+                await note(connection, found)
         if key is None:
             raise not_found("artifact")
         await self._discard([key])

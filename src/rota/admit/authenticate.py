@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from rota.admit.token_use import TokenUse
 from rota.attempt_key import PREFIX, AttemptKeys
 from rota.model.accounts.permissions import SCOPES, Binding, Reach, Rights, Role, looks_into, rights, widest_role
-from rota.model.errors import Problem, not_found
+from rota.model.errors import Presented, Problem, Stranger, not_found
 from rota.model.node import Identity
 from rota.model.secret import names_in_spec
 from rota.model.tenant import MEMBER_SCOPES, Caller, CallerKind, Plan, SubmittingTask
@@ -71,10 +71,12 @@ def hash_secret(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def unauthorized() -> Problem:
+def unauthorized(presented: Presented | None = None) -> Problem:
     """One answer for a missing, malformed, unknown, revoked and expired token."""
     detail = "send a valid token: `Authorization: Bearer rota_…`"
-    return Problem("unauthorized", status=401, title="Unauthorized", detail=detail)
+    problem = Problem("unauthorized", status=401, title="Unauthorized", detail=detail)
+    problem.denied = presented
+    return problem
 
 
 def key_is_over(task: int, attempt: int) -> Problem:
@@ -132,14 +134,16 @@ class Authenticator:
         async with self._database.engine() as connection:
             found = await find_token(connection, match[1])
             if found is None or not hmac.compare_digest(found.secret_hash, hash_secret(match[2])):
-                raise unauthorized()
+                raise unauthorized(Presented("token", hash_secret(match[2]), match[1]))
             token = found.row
             own = FoundTenant(token.tenant_id, token.tenant, found.plan, found.trusted, found.support)
-            to = await _other_tenant(connection, own, tenant)
+            kind = CallerKind.USER if found.is_users else CallerKind.SERVICE
+            who = Stranger(kind.value, token.user, f"token {token.name or token.id}", own.id, tenant or "")
+            to = await _other_tenant(connection, own, tenant, who)
         bindings = found.bindings
         if to.id != own.id and token.scopes is not None:  # a token with scopes of its own is for one tenant
             bindings = tuple(binding for binding in bindings if binding.tenant is None)
-        held = _rights(bindings, own, to).within(token.scopes)
+        held = _rights(bindings, own, to, who).within(token.scopes)
         self.token_use.note(token.id, token.used_at, address)
         return Caller(
             tenant_id=to.id,
@@ -149,7 +153,7 @@ class Authenticator:
             trusted=to.trusted,
             scopes=held.scopes,
             role=widest_role(found.bindings, to.id),
-            kind=CallerKind.USER if found.is_users else CallerKind.SERVICE,
+            kind=kind,
             principal_id=token.owner,
             token_id=token.id,
             token_name=token.name or "",
@@ -165,11 +169,13 @@ class Authenticator:
         async with self._database.engine() as connection:
             found = await find_session(connection, hash_secret(secret), idle=SESSION_IDLE, proof=PROOF_COUNTS)
             if found is None:
-                raise unauthorized()
+                raise unauthorized(Presented("session", hash_secret(secret)))
             if found.seen_long_ago:
                 await see_session(connection, found.id)
-            to = await _other_tenant(connection, found.tenant, tenant)
-        held = _rights(found.bindings, found.tenant, to)
+            credential = f"session {found.id}"
+            who = Stranger(CallerKind.USER.value, found.user, credential, found.tenant.id, tenant or "")
+            to = await _other_tenant(connection, found.tenant, tenant, who)
+        held = _rights(found.bindings, found.tenant, to, who)
         return Caller(
             tenant_id=to.id,
             tenant=to.name,
@@ -245,14 +251,20 @@ def _to(tenant: str | None) -> str:
     return "" if tenant is None else f"\nto {tenant}"
 
 
-async def _other_tenant(connection: AnyConnection, own: FoundTenant, name: str | None) -> FoundTenant:
+async def _other_tenant(connection: AnyConnection, own: FoundTenant, name: str | None, who: Stranger) -> FoundTenant:
     """The tenant that a request names. One that the caller may not see and one that is not there look alike."""
     if name is None or name == own.name:
         return own
     found = await find_tenant(connection, name)
     if found is None:
-        raise not_found("tenant")
+        raise _hidden(who)
     return found
+
+
+def _hidden(who: Stranger) -> Problem:
+    problem = not_found("tenant")
+    problem.denied = who
+    return problem
 
 
 def _is_foreign(bindings: Sequence[Binding], to: FoundTenant) -> bool:
@@ -260,8 +272,8 @@ def _is_foreign(bindings: Sequence[Binding], to: FoundTenant) -> bool:
     return all(binding.tenant != to.id for binding in bindings)
 
 
-def _rights(bindings: Sequence[Binding], own: FoundTenant, to: FoundTenant) -> Rights:
+def _rights(bindings: Sequence[Binding], own: FoundTenant, to: FoundTenant, who: Stranger) -> Rights:
     """Who has no rights at another tenant hears that it is not there; who has none at their own, what they lack."""
     if to.id != own.id and not any(looks_into(binding, to.id) for binding in bindings):
-        raise not_found("tenant")
+        raise _hidden(who)
     return rights(bindings, to.id, support=to.support)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import asyncpg
@@ -15,11 +15,12 @@ from rota.model.task import State, Upstream
 from rota.model.tenant import Caller
 from rota.store import graphs
 from rota.store.admission import lock_parents
-from rota.store.database import CONNECTION_LOST, Database
+from rota.store.database import CONNECTION_LOST, AnyConnection, Database
 from rota.store.graph_runs import Copy, claim_reruns, copy_members
 from rota.store.graphs import GraphRow
 
 Announce = Callable[[int, ReadyTask], None]
+Note = Callable[[AnyConnection, int, list[int]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,11 @@ class GraphRuns:
         self._server = server
         self._announce = announce
 
-    async def again(self, caller: Caller, number: int, *, retry: bool) -> Again:
-        """Copies all tasks as a new graph. `retry`: within the graph, and only tasks that ended without being done."""
+    async def again(self, caller: Caller, number: int, *, retry: bool, note: Note) -> Again:
+        """Copies all tasks as a new graph. `retry`: within the graph, and only tasks that ended without being done.
+
+        `note` is called in the transaction, with the graph of the new run and the tasks that run again.
+        """
         # 1. Choose the tasks, each with its present parents.
         tenant = caller.tenant_id
         async with self._database.tenant(tenant) as connection:
@@ -120,6 +124,7 @@ class GraphRuns:
                 )
                 if not await graphs.insert_graph(connection, row, caller.plan.graphs):
                     raise too_many_graphs(caller.plan)
+            await note(connection, number if retry else ids[0], [copy.old for copy in copies])
         # 4. One hint per pool; its leader reads the rest.
         for pool in {pool for pool, _ in ready}:
             self._announce(pool, min((task for own, task in ready if own == pool), key=lambda task: task.order))

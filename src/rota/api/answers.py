@@ -80,6 +80,7 @@ def task_of(row: asyncpg.Record) -> TaskDocument:
     task = filled(
         TaskDocument,
         row,
+        history=LEFT_OUT,
         kind=Kind(row["kind"]).label,
         state=state.label,
         status=STATUS[state].value,

@@ -38,6 +38,7 @@ from rota.api.routes import (
     why,
 )
 from rota.api.routes.accounts import logins, service_accounts, tokens, users, whoami, worker_keys
+from rota.api.routes.audit import routes as audit
 from rota.api.routes.operations import routes as operations
 from rota.api.routes.schedule import apply, schedules
 from rota.api.routes.sign_in import administration, factors, sessions, signing_in
@@ -74,6 +75,7 @@ ROUTERS = (
             load,
             catalogue,
             retention,
+            audit,
             admin,
             users,
             service_accounts,

@@ -5,20 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
 
-from fastapi import Request
+import msgspec
 
 from rota.api.origin import origin
-from rota.api.requests import existing
-from rota.api.services import Services, authorise
-from rota.model.audit import Entry, Outcome
+from rota.model.audit import ActorKind, Entry, Outcome
 from rota.model.tenant import Caller
-from rota.store.audit import record
+from rota.store.audit import link_tasks, record
 from rota.store.database import AnyConnection
 
-Paused = TypeVar("Paused")
+LONGEST_VALUE = 4_000  # bytes of a field before or after a change
+MOST_NAMED = 100  # ids of the tasks that were changed together; each of them shows the row
 
 # What no tenant owns: only those who oversee the cluster see what happens to it.
 _OF_CLUSTER = frozenset(
@@ -39,12 +40,13 @@ async def audit(
     tenant_id: int | None = None,
     selection: Mapping[str, Any] | None = None,
     count: int | None = None,
-) -> None:
-    """`action`: `kind.verb`. `target`: the name or id of the object. `before`, `after`: what changed, as JSON values.
+) -> int:
+    """Returns the id of the row.
 
+    `action`: `kind.verb`. `target`: the name or id of the object. `before`, `after`: what changed, as JSON values.
     `tenant_id`: whose affair it is, if it is not the caller's tenant's. `selection`, `count`: of a change of many.
     """
-    await record(
+    [row] = await record(
         connection,
         entry_of(
             caller,
@@ -59,6 +61,7 @@ async def audit(
             count=count,
         ),
     )
+    return row
 
 
 def entry_of(
@@ -133,23 +136,93 @@ async def audit_anonymous(
     )
 
 
-async def audit_own(services: Services, caller: Caller, action: str, name: str | int) -> None:
-    """Audits the change of something that belongs to the caller's tenant, after the change."""
-    async with services.database.engine() as connection:
-        await audit(connection, caller, action, name)
+def named_entry(
+    kind: ActorKind, name: str, action: str, target: str, *, credential: str = "", tenant_id: int | None = None
+) -> Entry:
+    """Of somebody who is known by name, though no caller was made of them."""
+    found = origin()
+    return Entry(
+        tenant=tenant_id,
+        actor_kind=kind,
+        actor=name,
+        credential=credential,
+        via=found.via,
+        action=action,
+        object_kind=action.partition(".")[0],
+        object_id=target,
+        address=found.address,
+        agent=found.agent,
+        request_id=found.request_id,
+        server=found.server,
+    )
 
 
-async def pause_named(
-    request: Request,
-    what: str,
-    name: str,
-    store: Callable[[AnyConnection, str, bool], Awaitable[Paused | None]],
-    paused: bool,
-) -> tuple[Services, Paused]:
-    """Pauses or resumes a pool or a tenant; `store` returns its new state, None if it does not exist."""
-    services, caller = await authorise(request)
-    async with services.database.engine() as connection, connection.transaction():
-        found = existing(await store(connection, name, paused), what)
-        tenant_id = getattr(found, "id", None) if what == "tenant" else None
-        await audit(connection, caller, f"{what}.{'pause' if paused else 'resume'}", name, tenant_id=tenant_id)
-    return services, found
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a request does to tasks: the row that tells of it, but for the tasks that it turns out to change.
+
+    `target`: the object that it names if that is no single task: a graph. `selection`: what it selects by besides ids.
+    """
+
+    action: str
+    reason: str = ""
+    target: str | int | None = None
+    selection: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] | None = None
+
+
+async def audit_tasks(
+    connection: AnyConnection, caller: Caller, change: Change, tasks: Sequence[int], *, many: bool = False
+) -> None:
+    """In the transaction that changed these tasks: one row, and each of several tasks shows it. Without tasks, none.
+
+    `many`: the request names a list, though it may have changed one task only.
+    """
+    if not tasks:
+        return
+    if change.target is None and len(tasks) == 1:
+        count = 1 if many else None
+        await audit(connection, caller, change.action, tasks[0], reason=change.reason, after=change.after, count=count)
+        return
+    entry = entry_of(
+        caller,
+        change.action,
+        "" if change.target is None else change.target,
+        reason=change.reason,
+        after=change.after,
+        selection={**change.selection, "ids": sorted(tasks)[:MOST_NAMED]},
+        count=len(tasks),
+    )
+    [row] = await record(connection, entry)
+    await link_tasks(connection, tasks, row)
+
+
+class Differences(TypedDict):
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+def differences(before: object | None, after: object | None) -> Differences:
+    """What a change of a structure changed, as JSON values. None: there was none before, or there is none any more."""
+    old, new = _plain(before), _plain(after)
+    if old is None or new is None:
+        return {"before": old, "after": new}
+    changed = [name for name in new if old.get(name) != new[name]]
+    if not changed:
+        return {"before": None, "after": None}
+    return {"before": {name: old.get(name) for name in changed}, "after": {name: new[name] for name in changed}}
+
+
+def _plain(value: object | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    plain: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
+    return {name: _short(part) for name, part in plain.items()}
+
+
+def _short(value: object) -> object:
+    """A long value, such as the tasks of a large graph, is named by its length and its hash."""
+    encoded = msgspec.json.encode(value)
+    if len(encoded) <= LONGEST_VALUE:
+        return value
+    return f"{len(encoded):,} bytes, SHA-256 {hashlib.sha256(encoded).hexdigest()}"

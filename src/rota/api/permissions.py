@@ -158,6 +158,7 @@ RULES: dict[str, Rule] = {
         "list_tenants",
         "change_plan",
     ),
+    **_rules(Scope.AUDIT_READ, "list_audit", "get_audit_entry", "verify_audit", "export_audit"),
     # ---- accounts
     "get_whoami": Rule(None, by_tasks=True, by_restricted=True),
     "log_out": Rule(None, by_restricted=True),

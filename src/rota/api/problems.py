@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
+from rota.api.audit_sampling import note_denial
 from rota.model.answers.fields import only
 from rota.model.answers.problems import FieldFault, ProblemDocument
 from rota.model.errors import Problem
@@ -53,8 +54,10 @@ _TITLES = {
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
-    async def on_problem(_: Request, error: Exception) -> Response:
+    async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
+        if error.denied is not None or error.status == 403:
+            note_denial(app.state.services.audit_notes, request, error)
         return problem_response(error)
 
     async def on_http(request: Request, error: Exception) -> Response:

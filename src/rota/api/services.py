@@ -17,6 +17,7 @@ from rota.admit.oidc.provider import Provider
 from rota.admit.open_connections import OpenConnections
 from rota.admit.passwords import Passwords
 from rota.admit.sign_in_limits import SignInLimits
+from rota.api.audit_sampling import CALLER, note_read
 from rota.api.cookies import check_own_site, session_secret
 from rota.api.described import read_query
 from rota.api.permissions import rule_of
@@ -34,6 +35,7 @@ from rota.observe.waiting import Waiting
 from rota.operations.batch import Batch
 from rota.operations.runner import Operations
 from rota.settings import Settings
+from rota.store.audit_notes import AuditNotes
 from rota.store.cancel_and_rerun import Cancelled
 from rota.store.database import AnyConnection, Database
 from rota.store.edits import Edited
@@ -65,6 +67,7 @@ class Services:
     sign_in_limits: SignInLimits
     node_tokens: NodeTokens
     denials: Denials
+    audit_notes: AuditNotes
     open_connections: OpenConnections
     admission: Admission
     leadership: Leadership
@@ -174,14 +177,18 @@ async def authorise(request: Request) -> tuple[Services, Caller]:
     """The services, and the caller, which has what `permissions.py` asks for this route."""
     found = services(request)
     rule = rule_of(request.scope["endpoint"].__name__)
-    caller = await _caller(request, found)
+    caller = request.scope[CALLER] = await _caller(request, found)
     if caller.task is not None and not rule.by_tasks:
         raise beyond_key(f"not {request.method} {request.url.path}"[:200])
     if caller.restrictions is not UNRESTRICTED:
         check_restrictions(request, caller, by_restricted=rule.by_restricted)
     if rule.by_session and not caller.session_id:
         raise Problem("session-needed", status=403, title="Forbidden", detail=_SESSION_NEEDED)
-    return found, caller if rule.scope is None else check_scope(caller, rule.scope)
+    if rule.scope is not None:
+        check_scope(caller, rule.scope)
+    if caller.foreign:
+        note_read(found.audit_notes, request, caller, rule.scope)
+    return found, caller
 
 
 async def _caller(request: Request, found: Services) -> Caller:

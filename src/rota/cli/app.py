@@ -88,6 +88,7 @@ _PANELS = {
             "commands.accounts.worker_keys",
             "Manage worker keys: what new nodes join a pool with (operators).",
         ),
+        "audit": ("commands.accounts.audit", "Show who did what, check that nobody changed it, and export it."),
         "plan": ("commands.plans", "Manage plans (administrators)."),
         "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
         "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane, cap and isolation."),

@@ -23,6 +23,7 @@ from rota.dispatch.secrets import Resolved, refuse, resolve, with_key
 from rota.dispatch.spacing import Spacing
 from rota.dispatch.watch import follow_drains
 from rota.model.attempt import Input, Outcome
+from rota.model.audit import SecretUse
 from rota.model.node import Closed
 from rota.model.queue import ReadyTask
 from rota.model.secret import SPEC_HEADS
@@ -163,12 +164,19 @@ def _send(
                 pool.report(Result(row.task, row.attempt, Outcome.REFUSED, 0, failure=refusal), request.boot)
                 continue
             run = msgspec.structs.replace(run, secrets=secrets.secrets)
+            _note_use(pool, planned[row.task].tenant, row, secrets)
             if secrets.gets_key:
                 run = with_key(run, pool.attempt_keys)
         runs.setdefault(request.node, []).append(run)
     pool.counters.started += len(started)
     for node, batch in runs.items():
         _deliver(pool, node, batch)
+
+
+def _note_use(pool: PoolState, tenant: int, row: Started, resolved: Resolved) -> None:
+    if resolved.secrets:
+        names = tuple(secret.name for secret in resolved.secrets)
+        pool.on_secrets_used(SecretUse(tenant=tenant, task=row.task, attempt=row.attempt, names=names))
 
 
 def _requests(pool: PoolState, starts: list[Start]) -> list[StartRequest]:

@@ -21,6 +21,7 @@ from rota.dispatch.leader import PoolLeader
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import PoolState
 from rota.dispatch.pool_questions import Insight
+from rota.model.audit import SecretUse
 from rota.model.errors import Problem
 from rota.model.queue import OrderKey, ReadyTask
 from rota.model.resources import Shape
@@ -45,6 +46,7 @@ class Leadership:
         hints: HintSender,
         on_ended: Callable[[list[tuple[int, State]]], None],
         secret_keys: KeyFile | None,
+        on_secrets_used: Callable[[SecretUse], None],
     ) -> None:
         self._database = database
         self._settings = settings
@@ -53,6 +55,7 @@ class Leadership:
         self._hints = hints
         self._on_ended = on_ended
         self._secret_keys = secret_keys
+        self._on_secrets_used = on_secrets_used
         self._terms: dict[int, asyncio.Task[None]] = {}
         self._above: dict[int, int] = {}  # pool → highest epoch an agent reported
         self._keeper = LeaseKeeper(database.url, settings.timings, self._lost)
@@ -105,6 +108,7 @@ class Leadership:
             on_ended=self._on_ended,
             on_other_pools=self.poll_soon,
             secret_keys=self._secret_keys,
+            on_secrets_used=self._on_secrets_used,
         )
         leader = self.leaders[pool.id] = PoolLeader(self._database, state)
         try:

@@ -21,6 +21,7 @@ from rota.decide.messages import AttemptEnded, NodeLeft
 from rota.dispatch.loader import Loader
 from rota.dispatch.session import Session
 from rota.model.attempt import Outcome
+from rota.model.audit import SecretUse
 from rota.model.task import State
 from rota.settings import Settings
 from rota.settle.settlement import Reported
@@ -124,6 +125,7 @@ class PoolState:
     on_ended: Callable[[list[tuple[int, State]]], None]  # wakes clients that wait on this server node
     on_other_pools: Callable[[Iterable[int]], None]  # these pools have dependents to release
     secret_keys: KeyFile | None = None  # None: this server node can open no secrets
+    on_secrets_used: Callable[[SecretUse], None] = lambda _: None  # for the audit log
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     began_at: float = 0.0  # set below, from `clock`

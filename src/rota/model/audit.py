@@ -34,3 +34,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     request_id: str = ""
     server: str = ""
+
+
+class SecretUse(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt was given secrets: their names."""
+
+    tenant: int
+    task: int
+    attempt: int
+    names: tuple[str, ...]

@@ -63,6 +63,7 @@ class Retention:
     logs_days: int | None
     events_days: int | None
     deliveries_days: int | None
+    audit_days: int | None = 400  # by whole months
 
 
 MOST_DAYS = 36_500  # of a retention

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rota.model.audit import ActorKind
+
 MOST_DETAIL = 450  # characters of a sentence with several faults; each is in `errors` too
 
 
@@ -17,6 +19,26 @@ class Fault:
     pointer: str
     code: str
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """A credential that opens nothing, perhaps because it has ended. Never its text."""
+
+    kind: str  # token or session
+    secret_hash: bytes = field(repr=False)
+    public_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A known caller who named a tenant that is not to be seen by them."""
+
+    kind: ActorKind
+    name: str
+    credential: str
+    tenant_id: int  # their own
+    asked: str
 
 
 class Problem(Exception):
@@ -41,6 +63,7 @@ class Problem(Exception):
         self.faults = faults
         self.retry_after_seconds = retry_after_seconds
         self.extra = extra or {}
+        self.denied: Presented | Stranger | None = None  # for the audit log: whom it refuses, if no caller is known
 
 
 def invalid(faults: list[Fault]) -> Problem:

@@ -18,6 +18,7 @@ from rota.model.queue import ReadyTask
 from rota.model.request.operation import Verb
 from rota.model.task import State
 from rota.store import cancel_and_rerun, dead_letters, edits, pausing, rerun
+from rota.store.audit import link_tasks
 from rota.store.cancel_and_rerun import Cancelled
 from rota.store.database import AnyConnection
 from rota.store.edits import Edited
@@ -42,6 +43,7 @@ class Batch:
     released: list[Resumed] = field(default_factory=list)
     edited: list[Edited] = field(default_factory=list)
     ready: list[tuple[int, ReadyTask]] = field(default_factory=list)  # new runs, by pool
+    changed: list[int] = field(default_factory=list)  # all of them
 
 
 class Batches:
@@ -73,19 +75,23 @@ class Batches:
         batch = Batch(operation, Progress(part.next, len(part.tasks)), part.examine_next())
         if part.tasks:
             await self._verbs[operation.verb](connection, batch, sorted(part.tasks))
+        if batch.changed and operation.audit is not None:
+            await link_tasks(connection, batch.changed, operation.audit)
         return batch
 
     async def _cancel(self, connection: AnyConnection, batch: Batch, tasks: Sequence[int]) -> None:
         operation = batch.operation
-        reason = f"cancelled by {operation.user} before it started"
+        reason = cancel_and_rerun.cancelled_reason(operation.user, str(operation.changes.get("reason", "")))
         done = batch.cancelled = await cancel_and_rerun.cancel_tasks(connection, tasks, operation.tenant, reason)
-        _count(batch, tasks, len(done.ended) + len(done.stopping))
+        batch.changed = [task for task, _ in done.ended] + [task for task, _, _ in done.stopping]
+        _count(batch, tasks, len(batch.changed))
 
     async def _hold(self, connection: AnyConnection, batch: Batch, tasks: Sequence[int]) -> None:
         operation = batch.operation
         sentence = pausing.held_reason(operation.user, str(operation.changes.get("reason", "")))
         batch.held = await pausing.hold_tasks(connection, tasks, operation.tenant, sentence, user=operation.user)
         held = {task for task, _ in batch.held}
+        batch.changed = sorted(held)
         rest = [task for task in tasks if task not in held]
         live = await cancel_and_rerun.live_states(connection, rest, operation.tenant) if rest else {}
         running = [task for task, state in live.items() if state is State.RUNNING]
@@ -95,6 +101,7 @@ class Batches:
     async def _release(self, connection: AnyConnection, batch: Batch, tasks: Sequence[int]) -> None:
         operation = batch.operation
         batch.released = await pausing.resume_tasks(connection, tasks, operation.tenant, user=operation.user)
+        batch.changed = [one.task.id for one in batch.released]
         _count(batch, tasks, len(batch.released))
 
     async def _edit(self, connection: AnyConnection, batch: Batch, tasks: Sequence[int]) -> None:
@@ -104,6 +111,7 @@ class Batches:
         batch.edited, running = await edits.edit_tasks(
             connection, fitting, operation.tenant, operation.edit, user=operation.user
         )
+        batch.changed = [one.now.task.id for one in batch.edited]
         _refuse(batch, "running", running)
         _count(batch, [task for task in fitting if task not in running], len(batch.edited))
 
@@ -142,10 +150,11 @@ class Batches:
             server=self._server(),
         )
         _refuse(batch, "retried already", [task for task in tasks if task not in made])
+        batch.changed = [task for task in tasks if task in made]
         batch.progress.changed += len(made)
 
     async def _discard(self, connection: AnyConnection, batch: Batch, tasks: Sequence[int]) -> None:
-        gone = await dead_letters.discard_dead(connection, tasks, batch.operation.tenant)
+        gone = batch.changed = await dead_letters.discard_dead(connection, tasks, batch.operation.tenant)
         _count(batch, tasks, len(gone))
 
 

@@ -11,7 +11,7 @@ import structlog
 from rota.admit.artifacts import Artifacts
 from rota.model.errors import Problem
 from rota.settings import Settings
-from rota.store import cleaning, retention, sign_in
+from rota.store import audit, audit_seals, cleaning, retention, sign_in
 from rota.store.database import Database
 from rota.store.events import make_partitions
 from rota.store.expiry import MOST_AT_ONCE, Expired, expire_tasks
@@ -31,6 +31,7 @@ log = structlog.get_logger()
 ROUND_SECONDS = 30.0
 EXPIRY_SECONDS = 1.0
 COUNTS_SECONDS = 1.0
+SEAL_SECONDS = 2.0
 
 
 async def run_housekeeping(database: Database, settings: Settings, artifacts: Artifacts) -> None:
@@ -52,18 +53,20 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_attempts(connection, rows=cleaning.ROWS_A_ROUND)
                 await forget_worker_keys(connection, rows=cleaning.ROWS_A_ROUND)
                 await make_partitions(connection)
+                await audit.make_months(connection)
             await artifacts.sweep()
         except Problem as error:
             log.debug("housekeeping.put_off", error=error.detail)
 
 
-async def run_retention(database: Database) -> None:
+async def run_retention(database: Database, server: str) -> None:
     """Drops old partitions, and deletes a bounded number of old rows in each round."""
     after = members = graphs = segments = 0  # where the next round begins
     while True:
         await asyncio.sleep(ROUND_SECONDS)
         try:
             after = await retain(database, after)
+            await retain_audit(database, server)
             members, graphs = await retain_graphs(database, members, graphs)
             segments = await retain_segments(database, segments)
         except Problem as error:
@@ -90,6 +93,15 @@ async def retain(database: Database, after: int) -> int:
     return after
 
 
+async def retain_audit(database: Database, server: str) -> None:
+    """Drops the oldest month of the audit log, if all of it is old enough, and says so in the log."""
+    async with database.engine() as connection:
+        days = (await retention.read_retention(connection)).audit_days
+        month = None if days is None else await audit.drop_old_month(connection, days, server)
+    if month is not None:
+        log.info("retention.dropped", audit=f"{month:%Y-%m}")
+
+
 async def retain_graphs(database: Database, members: int, graphs: int) -> tuple[int, int]:
     """One round for graphs, which are deleted after their last task. Returns where the next round begins."""
     async with database.engine() as connection:
@@ -105,6 +117,24 @@ async def retain_segments(database: Database, after: int) -> int:
     async with database.engine() as connection:
         kept = await retention.read_retention(connection)
         return await forget_segments(connection, kept.logs_days, after=after)
+
+
+async def run_audit_seals(database: Database) -> None:
+    """Seals new rows of the audit log. Several server nodes may run it: one at a time does it."""
+    begun = False
+    while True:
+        try:
+            if not begun:  # a server that was away for long needs this month's partition before its first row
+                async with database.engine() as connection:
+                    await audit.make_months(connection)
+                begun = True
+            full = True
+            while full:  # one batch for each transaction
+                async with database.engine() as connection:
+                    full = await audit_seals.seal_rows(connection) == audit_seals.MOST_ROWS
+        except Problem as error:
+            log.debug("audit_seals.put_off", error=error.detail)
+        await asyncio.sleep(SEAL_SECONDS)
 
 
 async def run_row_counts(database: Database) -> None:

@@ -42,11 +42,18 @@ from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.operations.batch import Batches
 from rota.operations.runner import Operations
-from rota.server.housekeeping import run_expiry, run_housekeeping, run_retention, run_row_counts
+from rota.server.housekeeping import (
+    run_audit_seals,
+    run_expiry,
+    run_housekeeping,
+    run_retention,
+    run_row_counts,
+)
 from rota.server.http_server import HttpServer, http_server, listen
 from rota.server.long_logs import LogKeeper
 from rota.server.starting import Entrance
 from rota.settings import Settings
+from rota.store.audit_notes import AuditNotes
 from rota.store.database import Database
 from rota.store.key_file import KeyFile, open_key_file
 from rota.store.log_segments import Segments
@@ -159,6 +166,7 @@ async def _run(
         await services.admission.ids.close()
         services.passwords.close()
         with contextlib.suppress(Exception):  # the database may be the reason to stop
+            await services.audit_notes.write(last=True)
             await services.membership.leave()
         await services.database.close()
 
@@ -172,6 +180,7 @@ async def _services(
     secret_keys: KeyFile | None,
 ) -> Services:
     waiting = Waiting(database, lambda: membership.pools.keys() == membership.led_here())
+    audit_notes = AuditNotes(database, settings.name)
     leadership = Leadership(
         database=database,
         settings=settings,
@@ -180,6 +189,7 @@ async def _services(
         hints=hints,
         on_ended=waiting.ended,
         secret_keys=secret_keys,
+        on_secrets_used=audit_notes.used,
     )
     facts = FactsCache(
         database,
@@ -207,6 +217,7 @@ async def _services(
         sign_in_limits=SignInLimits(database),
         node_tokens=node_tokens,
         denials=Denials(database),
+        audit_notes=audit_notes,
         open_connections=OpenConnections(database),
         admission=admission,
         leadership=leadership,
@@ -258,6 +269,8 @@ def _loops(services: Services) -> dict[str, Coroutine[Any, Any, None]]:
         "facts": services.facts.run(),
         "waiting": services.waiting.run(),
         "open-connections": services.open_connections.run(),
+        "audit-notes": services.audit_notes.run(),
+        "audit-seals": run_audit_seals(database),
         "token-use": services.authenticator.token_use.run(),
         "events": services.events.run(),
         "late": services.events.run_late(),
@@ -265,7 +278,7 @@ def _loops(services: Services) -> dict[str, Coroutine[Any, Any, None]]:
         "notifier": services.notifier.run(),
         "group-commit": services.admission.group_commit.run(),
         "housekeeping": run_housekeeping(database, settings, services.artifacts),
-        "retention": run_retention(database),
+        "retention": run_retention(database, settings.name),
         "row-counts": run_row_counts(database),
         "logs": keeper.run(),
         "operations": services.operations.run(),

@@ -23,6 +23,11 @@ class Cancelled:
     dependent_pools: set[int]
 
 
+def cancelled_reason(user: str, reason: str) -> str:
+    """The sentence that a task which was cancelled before it started shows."""
+    return f"cancelled by {user} before it started" + (f": {reason}" if reason else "")
+
+
 async def cancel_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str) -> Cancelled:
     """Ends waiting tasks and requests a stop of running ones. Tries again after a deadlock with a settlement."""
     for _ in range(MOST_TRIES - 1):

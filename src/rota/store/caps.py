@@ -38,6 +38,7 @@ class NewCap:
     attempt: int
     cap_ms: int
     order: OrderKey  # the position of a waiting task in its tenant's order
+    cap_ms_before: int = 0
 
 
 async def change_cap(
@@ -55,6 +56,7 @@ async def change_cap(
         row = await connection.fetchrow(sql("caps/lock_cap"), task, tenant)
         if row is None:
             return None
+        before = row["cap_ms"]
         cap_ms = row["cap_ms"] + by_ms if by_ms is not None else to_ms
         assert cap_ms is not None
         if cap_ms > longest_ms:
@@ -68,7 +70,8 @@ async def change_cap(
         row = await connection.fetchrow(sql("caps/change_cap"), task, cap_ms)
     assert row is not None
     order = (row["lane"], row["urgency"], to_us(row["start_by"]), row["cap_ms"], row["id"])
-    return NewCap(row["id"], row["pool"], row["tenant"], State(row["state"]), row["attempt"], row["cap_ms"], order)
+    state = State(row["state"])
+    return NewCap(row["id"], row["pool"], row["tenant"], state, row["attempt"], row["cap_ms"], order, before)
 
 
 async def load_changed_caps(connection: AnyConnection, pool: int) -> list[tuple[int, int, int]]:

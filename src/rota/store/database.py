@@ -114,6 +114,10 @@ class Database:
                 )
                 yield connection
 
+    async def leave_tenant(self, connection: AnyConnection) -> None:
+        """The rest of a transaction of `tenant` has the engine's rights: for its row of the audit log."""
+        await connection.execute("select set_config('role', 'none', true)")
+
     async def _ready_pool(self) -> asyncpg.Pool:
         if self._pool is None:
             async with self._opening:

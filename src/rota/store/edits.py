@@ -7,7 +7,7 @@ is refused, and an edit after a start finds a running task.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import asyncpg
@@ -49,6 +49,7 @@ class Edited:
     now: Resumed
     version: int
     pool_before: int
+    changes: Mapping[str, tuple[object, object]] = field(default_factory=dict)  # for each field, old and new value
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +142,10 @@ async def _edit_locked(
     moved = [row["id"] for row in rows if row["pool"] != pools[row["id"]]]
     if moved and edit.pool is not None:
         await connection.execute(sql("edits/move_edges"), moved, edit.pool[0])
+    changes = {row["id"]: _changes(row, edit) for row in before}
     await record_edits(
         connection,
-        [(row["id"], _changes(row, edit)) for row in before],
+        list(changes.items()),
         tenant,
         Kind.EDITED,
         user=user,
@@ -154,6 +156,7 @@ async def _edit_locked(
             Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"]),
             row["version"],
             pools[row["id"]],
+            changes[row["id"]],
         )
         for row in rows
     ]

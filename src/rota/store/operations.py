@@ -58,6 +58,7 @@ class Operation:
     trouble: str | None
     created_at: datetime
     ended_at: datetime | None
+    audit: int | None = None  # the row of the audit log that tells of its start
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True):
@@ -95,6 +96,11 @@ async def insert_operation(connection: AnyConnection, new: NewOperation) -> Oper
         new.body_hash,
     )
     return None if row is None else _operation(row)
+
+
+async def name_audit(connection: AnyConnection, number: int, row: int) -> None:
+    """Which row of the audit log tells of its start: each task that it changes shows that row."""
+    await connection.execute(sql("operations/name_audit"), number, row)
 
 
 async def find_by_key(connection: AnyConnection, tenant: int, key_hash: bytes) -> tuple[Operation, bytes] | None:
@@ -185,4 +191,5 @@ def _operation(row: asyncpg.Record) -> Operation:
         trouble=row["trouble"],
         created_at=row["created_at"],
         ended_at=row["ended_at"],
+        audit=row["audit"],
     )

@@ -62,23 +62,38 @@ def held_reason(user: str, reason: str) -> str:
 
 
 async def hold_tasks(
-    connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str, *, user: str
+    connection: AnyConnection,
+    tasks: Sequence[int],
+    tenant: int,
+    reason: str,
+    *,
+    user: str,
+    also: list[int] | None = None,
 ) -> list[tuple[int, int]]:
-    """Holds waiting tasks and returns (task, pool) of each. A paused task gets the new reason."""
+    """Holds waiting tasks and returns (task, pool) of each. `also`: paused ones, which get the new reason."""
 
     async def hold() -> list[tuple[int, int]]:
         held = await connection.fetch(sql("pausing/pause_waiting"), tasks, tenant, reason, user)
-        await connection.execute(sql("pausing/set_held_reason"), tasks, tenant, reason, user)
+        paused = await connection.fetch(sql("pausing/set_held_reason"), tasks, tenant, reason, user)
+        if also is not None:
+            also[:] = [row["id"] for row in paused]
         return [(row["id"], row["pool"]) for row in held]
 
     return await on_locked(connection, tasks, tenant, hold)
 
 
-async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int, *, user: str) -> list[Resumed]:
-    """Resumes paused tasks; a task that is being stopped becomes ready when it has stopped. The ids are sorted."""
+async def resume_tasks(
+    connection: AnyConnection, tasks: Sequence[int], tenant: int, *, user: str, also: list[int] | None = None
+) -> list[Resumed]:
+    """Resumes paused tasks; a task that is being stopped becomes ready when it has stopped, and is added to `also`.
+
+    The ids are sorted.
+    """
 
     async def resume() -> list[Resumed]:
-        await connection.execute(sql("pausing/resume_running"), tasks, tenant)
+        stopping = await connection.fetch(sql("pausing/resume_running"), tasks, tenant)
+        if also is not None:
+            also[:] = [row["id"] for row in stopping]
         rows = await connection.fetch(sql("pausing/resume_paused"), tasks, tenant, user)
         return [Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"]) for row in rows]
 

@@ -39,6 +39,7 @@ async def save_retention(connection: AnyConnection, retention: Retention) -> Non
         retention.logs_days,
         retention.events_days,
         retention.deliveries_days,
+        retention.audit_days,
     )
 
 

@@ -167,10 +167,8 @@ def test_a_request_that_is_repeated_with_its_key_starts_no_second_operation(serv
 
 def test_an_operation_is_audited_once_and_listed(served: Served) -> None:
     done = start(served, "cancel", name=uuid4().hex)
-    actions = served.ask(
-        "select action, actor from audit_log where object_kind = 'operation' and object_id like $1", f"%/{done['id']}"
-    )
-    assert actions == [("operation.cancel", "member-user")]
+    question = "select action, actor from audit_log where object_kind = 'operation' and object_id = $1"
+    assert served.ask(question, str(done["id"])) == [("operation.cancel", "member-user")]
     page = served.send("GET", "/v1/operations?limit=1&state=done").json()
     assert page["operations"][0]["id"] == done["id"]
     following = served.send("GET", f"/v1/operations?limit=1&cursor={page['next']}").json()
@@ -197,7 +195,7 @@ def test_an_ended_operation_can_not_be_stopped(served: Served) -> None:
         ({"verb": "erase"}, ["/verb", "/where"]),
         ({"verb": "edit", "all": True}, ["/changes"]),
         ({"verb": "edit", "all": True, "changes": {"lane": "nowhere", "cap": "soon"}}, ["/changes/lane", "/changes/cap"]),
-        ({"verb": "edit", "all": True, "changes": {"reason": "x"}}, ["/changes/reason"]),
+        ({"verb": "edit", "all": True, "changes": {"reason": "x"}}, ["/changes"]),
         ({"verb": "cancel", "all": True, "changes": {"lane": "urgent"}}, ["/changes/lane"]),
         ({"verb": "hold", "all": True, "changes": {"reason": "x\ny"}}, ["/changes/reason"]),
         ({"verb": "hold", "where": {"state": "running"}}, ["/where/state"]),

@@ -59,9 +59,13 @@ PLAIN = _words(
     size_bytes state status stream support tags tail tasks tier timeout to tolerance type unplaceable until
     uploads upstream url value verb version wait weekly where worker zone"""
 )
+# Of the audit log.
+NAMING |= _words("actor credential entry object")
+PLAIN |= _words("action address format head outcome")
 # Names that are the giver's own: nothing is found by them, or what they name is everybody's.
 NOT_NAMING = {
     ("add_webhook", "name"),  # filters of what is its own
+    ("verify_audit", "after"),  # a seal, which is of all tenants
     ("upload_artifact", "name"),
     ("get_plan", "name"),
     ("get_pool", "name"),
@@ -304,6 +308,13 @@ PROBES: list[Probe] = [
             ("tag", lambda things: {"team": things.tag}),
         )
     ),
+    # ---- the audit log
+    *(probe for route in ("list_audit", "export_audit") for probe in (
+        *_query(route, "actor", "user"), *_query(route, "tenant", "tenant"),
+        Probe(route, "object", lambda things: Ask(query={"object": f"task:{things.ended}"})),
+        Probe(route, "credential", lambda things: Ask(query={"credential": f"token {things.token}"})),
+    )),
+    *_query("list_audit", "cursor", "cursor"), *_query("export_audit", "after", "entry"),
     # ---- keys
     Probe("do_once", "key", lambda things: Ask(body={"key": things.once})),
     Probe("do_once", "key", lambda things: Ask(body={"key": things.once, "claim": "mine", "result": 1})),

@@ -33,6 +33,7 @@ class Things:
     delivery: int
     token: int
     session: int
+    entry: int  # of the audit log
     sha256: str
     secret: str
     schedule: str
@@ -74,7 +75,7 @@ def nobodys(cursor: str) -> Things:
     """Ids and names that nothing has. A cursor is signed: it is one of a third tenant."""
     word = uuid4().hex[:10]
     number = iter(range(900_000_000, 900_000_100))
-    ids = ("task", "ended", "dead", "graph", "array", "operation", "webhook", "delivery", "token", "session")
+    ids = ("task", "ended", "dead", "graph", "array", "operation", "webhook", "delivery", "token", "session", "entry")
     texts = (
         "once", "claim", "request_key", "batch_key", "graph_key", "operation_key", "name", "tag", "ref", "user", "tenant",
         "concurrency_key", "schedule", "account", "service_account",
@@ -163,11 +164,16 @@ def made_by(served: Served, tenant: str, token: str, user: str) -> Things:
         named("person"), tenant,
     )  # fmt: skip
     dead, array = die(served, name, token=token), post("/v1/tasks", {**work, "array": "0-2"})["id"]
+    [(entry,)] = served.ask(
+        "select max(audit_log.id) from audit_log join tenants on tenants.id = audit_log.tenant where tenants.name = $1",
+        tenant,
+    )
     events = served.send("GET", "/v1/events", token=token).text
     ids = [line.removeprefix("id: ") for line in events.splitlines() if line.startswith("id: ")]
     return Things(
         task=task, ended=ended, dead=dead, graph=graph, array=array, operation=operation, webhook=webhook,
-        delivery=delivery, token=number, session=session, sha256=uploaded["sha256"], secret=secret, schedule=schedule,
+        delivery=delivery, token=number, session=session, entry=entry, sha256=uploaded["sha256"], secret=secret,
+        schedule=schedule,
         concurrency_key=concurrency_key, once=once, claim=claim, request_key=request_key, batch_key=batch_key,
         graph_key=graph_key, operation_key=operation_key, name=name, tag=tag, ref=ref, user=user,
         account=account, service_account=service_account, tenant=tenant,

@@ -11,9 +11,10 @@ from msgspec import UNSET, UnsetType
 
 from rota.admit.judge.fields import LONGEST_TOLERANCE_MS
 from rota.api.answers import answer, filled, plan_of
-from rota.api.audited import audit, pause_named
+from rota.api.audited import audit, differences
 from rota.api.described import described
 from rota.api.leaders import RecallOrder, take_back
+from rota.api.named_pauses import pause_named
 from rota.api.requests import existing, given, read_json
 from rota.api.routes.accounts.managing import check_proved
 from rota.api.services import authorise, read_all, tell_of_rules
@@ -100,12 +101,12 @@ async def add_tenant(request: Request) -> Response:
     faults = FaultList()
     if not _NAME.match(body.name):
         faults.add("name", "invalid-name", "a name has 1 to 40 of a-z, 0-9 and -, and begins with a letter")
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         await _check_plan(connection, body.plan, faults)
         tenant = await tenants.add_tenant(connection, body.name, body.plan, trusted=body.trusted)
         if tenant is None:
             raise conflict("tenant-exists", f"there is a tenant {body.name} already; choose another name")
-        await audit(connection, caller, "tenant.add", body.name)
+        await audit(connection, caller, "tenant.add", body.name, tenant_id=tenant.id, **differences(None, tenant))
     return answer(filled(TenantDocument, tenant), 201)
 
 
@@ -115,13 +116,13 @@ async def change_tenant(request: Request, name: str) -> Response:
     """Changes the plan of a tenant, or whether its code may run without a sandbox. Submitted tasks do not change."""
     services, caller = await authorise(request)
     change = await read_json(request, TenantChange)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         rows = await tenants.read_tenants(connection)
         found = existing(next((row for row in rows if row.name == name), None), "tenant")
         changed = replace(found, **given(change))
         await _check_plan(connection, changed.plan, FaultList())
         await tenants.save_tenant(connection, name, plan=changed.plan, trusted=changed.trusted)
-        await audit(connection, caller, "tenant.set", name)
+        await audit(connection, caller, "tenant.set", name, tenant_id=found.id, **differences(found, changed))
     await tell_of_rules(services)
     return answer(filled(TenantDocument, changed))
 
@@ -215,11 +216,12 @@ async def change_plan(request: Request, name: str) -> Response:
     """Changes a plan, for all its tenants, on all server nodes within two seconds."""
     services, caller = await authorise(request)
     change = await read_json(request, PlanChange)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         tiers = {tier.name for tier in await catalogue.read_tiers(connection)}
-        plan = _changed(_named(await tenants.read_plans(connection), name), change, tiers)
+        before = _named(await tenants.read_plans(connection), name)
+        plan = _changed(before, change, tiers)
         await tenants.save_plan(connection, plan)
-        await audit(connection, caller, "plan.set", name)
+        await audit(connection, caller, "plan.set", name, **differences(before, plan))
     await tell_of_rules(services)
     return answer(plan_of(plan))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, filled
+from rota.api.audited import audit
 from rota.api.content import artifact_response, body_stream, expected_of
 from rota.api.described import BYTES, CURSOR, LIMIT, PARTIAL, TEXT, Parameter, described, read_query
 from rota.api.requests import limit_of
@@ -14,6 +15,7 @@ from rota.model.artifact import identity, name_fault
 from rota.model.errors import Fault, invalid
 from rota.store import artifacts
 from rota.store.artifacts import ArtifactRow
+from rota.store.database import AnyConnection
 from rota.store.reading import NEWEST
 
 router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
@@ -79,7 +81,12 @@ async def remove_artifact(request: Request, artifact: str) -> Response:
     """Removes an artifact, unless a live task uses it."""
     services, caller = await authorise(request)
     read_query(request)
-    await services.artifacts.remove(caller.tenant_id, artifact)
+
+    async def note(connection: AnyConnection, gone: ArtifactRow) -> None:
+        before = {"name": gone.name, "bytes": gone.size_bytes}
+        await audit(connection, caller, "artifact.remove", identity(gone.sha256), before=before)
+
+    await services.artifacts.remove(caller.tenant_id, artifact, note=note)
     return Response(status_code=204)
 
 

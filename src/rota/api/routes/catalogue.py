@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from rota.admit.judge.fields import LONGEST_TOLERANCE_MS
 from rota.api.answers import answer, filled
-from rota.api.audited import audit
+from rota.api.audited import audit, differences
 from rota.api.described import described
 from rota.api.requests import existing, given, read_json
 from rota.api.services import authorise, read_all, tell_of_rules
@@ -91,11 +91,11 @@ async def set_tier(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     change = await read_json(request, TierChange)
     check_name(name)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         known = next((tier for tier in await catalogue.read_tiers(connection) if tier.name == name), None)
         tier = _changed_tier(name, known, change)
         await catalogue.save_tier(connection, tier)
-        await audit(connection, caller, "tier.set", name)
+        await audit(connection, caller, "tier.set", name, **differences(known, tier))
     await tell_of_rules(services)
     return answer(tier_of(tier), 201 if known is None else 200)
 
@@ -125,15 +125,16 @@ def _changed_tier(name: str, known: Tier | None, change: TierChange) -> Tier:
 async def remove_tier(request: Request, name: str) -> Response:
     """Removes a tier, unless a plan allows it or it is the default tier."""
     services, caller = await authorise(request)
-    async with services.database.engine() as connection:
-        if not any(tier.name == name for tier in await catalogue.read_tiers(connection)):
+    async with services.database.engine() as connection, connection.transaction():
+        known = next((tier for tier in await catalogue.read_tiers(connection) if tier.name == name), None)
+        if known is None:
             raise not_found("tier")
         if name == DEFAULT_TIER:
             raise conflict("tier-in-use", f"tasks that name no tier get {DEFAULT_TIER}; change it instead")
         plans = await catalogue.remove_tier(connection, name)
         if plans:
             raise conflict("tier-in-use", f"tier {name} is allowed by {', '.join(plans)}; take it out of there first")
-        await audit(connection, caller, "tier.remove", name)
+        await audit(connection, caller, "tier.remove", name, **differences(known, None))
     await tell_of_rules(services)
     return Response(status_code=204)
 
@@ -160,12 +161,12 @@ async def set_category(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     change = await read_json(request, CategoryChange)
     check_name(name)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         lanes = {lane.name for lane in await catalogue.read_lanes(connection)}
         known = next((one for one in await catalogue.read_categories(connection) if one.name == name), None)
         category = _changed_category(known or Category(name), change, lanes)
         await catalogue.save_category(connection, category)
-        await audit(connection, caller, "category.set", name)
+        await audit(connection, caller, "category.set", name, **differences(known, category))
     await tell_of_rules(services)
     return answer(category_of(category), 201 if known is None else 200)
 
@@ -195,10 +196,11 @@ def _changed_category(category: Category, change: CategoryChange, lanes: set[str
 async def remove_category(request: Request, name: str) -> Response:
     """Removes a category. Submitted tasks do not change."""
     services, caller = await authorise(request)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
+        known = next((one for one in await catalogue.read_categories(connection) if one.name == name), None)
         if not await catalogue.remove_category(connection, name):
             raise not_found("category")
-        await audit(connection, caller, "category.remove", name)
+        await audit(connection, caller, "category.remove", name, **differences(known, None))
     await tell_of_rules(services)
     return Response(status_code=204)
 
@@ -235,7 +237,7 @@ async def add_lane(request: Request) -> Response:
         faults.add("number", "out-of-range", f"number is a whole number from 0 to {MOST_NUMBER:,}, not {body.number}")
     _check_level(body.level, faults)
     faults.check()
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         lanes = await catalogue.read_lanes(connection)
         number = 1 + max(lane.number for lane in lanes) if body.number is None else body.number
         lane = LaneRule(number, body.name, body.level, body.gated, body.promotes)
@@ -247,7 +249,7 @@ async def add_lane(request: Request) -> Response:
                 else f"there is a lane {body.name} already; choose another name"
             )
             raise conflict("lane-exists", detail)
-        await audit(connection, caller, "lane.add", lane.name)
+        await audit(connection, caller, "lane.add", lane.name, **differences(None, lane))
     await tell_of_rules(services)
     return answer(filled(LaneDocument, lane), 201)
 
@@ -258,11 +260,11 @@ async def change_lane(request: Request, name: str) -> Response:
     """Changes a lane, but never its number, which tasks carry."""
     services, caller = await authorise(request)
     change = await read_json(request, LaneChange)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         known = next((lane for lane in await catalogue.read_lanes(connection) if lane.name == name), None)
         lane = _changed_lane(existing(known, "lane"), change)
         await catalogue.save_lane(connection, lane)
-        await audit(connection, caller, "lane.set", name)
+        await audit(connection, caller, "lane.set", name, **differences(known, lane))
     await tell_of_rules(services)
     return answer(filled(LaneDocument, lane))
 

@@ -184,10 +184,12 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
     found = await _changeable(services, caller, node)
     body = await read_body(request, limit=SMALL_BODY) if draining else b""
     deadline_seconds = _deadline_seconds(decode(body, DrainRequest)) if body else None
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         await nodes.set_draining(connection, found["id"], draining=draining, deadline_seconds=deadline_seconds)
         action = "node.drain" if draining else "node.undrain"
-        await audit(connection, caller, action, f"{found['pool']}/{found['name']}")
+        after = {"draining": draining, **({"deadline_seconds": deadline_seconds} if deadline_seconds else {})}
+        before = {"draining": found["draining"]}
+        await audit(connection, caller, action, f"{found['pool']}/{found['name']}", before=before, after=after)
     await tell_of_rules(services)
     left = 0
     pool = services.membership.pools.get(found["pool"])

@@ -7,6 +7,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, filled
+from rota.api.audited import audit
 from rota.api.described import LIMIT, described, read_query
 from rota.api.requests import limit_of, read_json
 from rota.api.services import authorise
@@ -50,6 +51,8 @@ async def cool_concurrency_key(request: Request, key: str) -> Response:
         raise invalid(faults.faults)
     async with services.database.tenant(caller.tenant_id) as connection:
         until = await concurrency_keys.cool_key(connection, caller.tenant_id, key, span)
+        await services.database.leave_tenant(connection)
+        await audit(connection, caller, "concurrency-key.cool", key, after={"seconds": span / 1000})
     services.leadership.poll_soon(pool.id for pool in services.membership.pools.values())
     return answer(CooledKey(key=key, cooled_until=until))
 

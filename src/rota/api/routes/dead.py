@@ -9,8 +9,10 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, attempt_of, filled, raw_json
+from rota.api.audited import Change, audit_tasks
 from rota.api.described import PAGE, TASK_FILTERS, TENANT, TEXT, USER, WHEN, Parameter, described, one_of, read_query
 from rota.api.payload import attempt_for
+from rota.api.reasons import checked_reason
 from rota.api.requests import limit_of, number_of, read_json, task_id, time_of
 from rota.api.routes.tasks import rerun, tag_of, task_answer, tenant_named
 from rota.api.services import Services, authorise
@@ -47,6 +49,7 @@ class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Dead letters by id. An operation takes them by filter: POST /v1/operations."""
 
     ids: list[int]
+    reason: str = ""
 
 
 @router.get("")
@@ -113,12 +116,13 @@ async def get_dead_letter(request: Request, task: str) -> Response:
 @described(RequeueAnswer, body=DeadRequest)
 async def requeue_dead_letters(request: Request) -> Response:
     """Runs dead letters again, as new tasks. Up to 1,000 a call; an operation requeues by filter."""
-    services, caller, ids = await _asked(request)
+    services, caller, ids, reason = await _asked(request)
+    change = Change("task.requeue", reason)
     requeued: list[Requeued] = []
     refused: list[RefusedTask] = []
     for number in ids:
         try:
-            requeued.append(Requeued(id=number, new_id=await rerun(services, caller, number)))
+            requeued.append(Requeued(id=number, new_id=await rerun(services, caller, number, change)))
         except Problem as problem:
             if problem.status == 503:
                 raise
@@ -130,9 +134,10 @@ async def requeue_dead_letters(request: Request) -> Response:
 @described(DiscardAnswer, body=DeadRequest)
 async def discard_dead_letters(request: Request) -> Response:
     """Removes dead letters from the list; their history stays. Up to 1,000 a call; an operation discards by filter."""
-    services, caller, ids = await _asked(request)
-    async with services.database.engine() as connection:
+    services, caller, ids, reason = await _asked(request)
+    async with services.database.engine() as connection, connection.transaction():
         discarded = await dead_letters.discard_dead(connection, ids, caller.tenant_id)
+        await audit_tasks(connection, caller, Change("task.discard", reason), discarded, many=True)
     there = set(discarded)
     refused = [
         RefusedTask(id=number, reason=f"there is no dead letter {number}", state=LEFT_OUT)
@@ -142,7 +147,7 @@ async def discard_dead_letters(request: Request) -> Response:
     return answer(DiscardAnswer(discarded=discarded, refused=refused))
 
 
-async def _asked(request: Request) -> tuple[Services, Caller, list[int]]:
+async def _asked(request: Request) -> tuple[Services, Caller, list[int], str]:
     services, caller = await authorise(request)
     body = await read_json(request, DeadRequest, limit=1024 * 1024)
     if not 1 <= len(body.ids) <= MOST_AT_ONCE:
@@ -150,7 +155,7 @@ async def _asked(request: Request) -> tuple[Services, Caller, list[int]]:
     wrong = next((number for number in body.ids if not 0 < number < 2**63), None)
     if wrong is not None:
         raise invalid([Fault("/ids", "out-of-range", f"{wrong} is not an id; an id is a positive 64-bit number")])
-    return services, caller, sorted(set(body.ids))
+    return services, caller, sorted(set(body.ids)), checked_reason(body.reason, "/reason")
 
 
 async def dead_filter(connection: AnyConnection, tenant: int, where: OperationWhere, pointer: str) -> DeadFilter:

@@ -5,6 +5,8 @@ An edit names the version that was read, as with schedules.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
@@ -12,7 +14,9 @@ from msgspec import UNSET
 from rota.admit.admission import MAYBE_STALE
 from rota.admit.edits import Movable, edit_of
 from rota.api.answers import answer
+from rota.api.audited import audit
 from rota.api.described import IF_MATCH, described
+from rota.api.reasons import checked_reason
 from rota.api.requests import existing, if_match, read_json, task_id
 from rota.api.routes.tasks import has_ended, task_answer
 from rota.api.services import Services, authorise, tell_edited
@@ -25,6 +29,7 @@ from rota.model.tenant import Caller
 from rota.model.units import duration_text, milliseconds_of
 from rota.store import cancel_and_rerun, edits, reading
 from rota.store.caps import CapTooLong, CapTooShort, change_cap
+from rota.store.database import AnyConnection
 from rota.store.edits import Edited, NotWaiting, VersionChanged, known_task
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
@@ -49,7 +54,7 @@ async def edit_task(request: Request, task: str) -> Response:
     version = _version(request, body, number)
     movable = Movable(known.shape, known.isolation, known.unplaceable_waits)
     change = await _checked(services, caller, body, movable)
-    edited = await _edit(services, caller, number, change, version)
+    edited = await _edit(services, caller, number, change, version, checked_reason(body.reason, "/reason"))
     tell_edited(services.leadership, edited)
     return answer(await task_answer(services, caller, number))
 
@@ -79,12 +84,14 @@ async def _checked(services: Services, caller: Caller, body: EditRequest, task: 
     return change
 
 
-async def _edit(services: Services, caller: Caller, number: int, change: Edit, version: int) -> Edited:
+async def _edit(services: Services, caller: Caller, number: int, change: Edit, version: int, reason: str) -> Edited:
     try:
-        async with services.database.engine() as connection:
+        async with services.database.engine() as connection, connection.transaction():
             edited = await edits.edit_task(
                 connection, number, caller.tenant_id, change, version=version, user=caller.user
             )
+            if edited is not None:
+                await _audited(connection, caller, "task.edit", number, edited.changes, reason)
             final = {} if edited else await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
     except NotWaiting as error:
         if error.cancelling:
@@ -108,6 +115,21 @@ async def _edit(services: Services, caller: Caller, number: int, change: Edit, v
     return edited
 
 
+async def _audited(
+    connection: AnyConnection,
+    caller: Caller,
+    action: str,
+    number: int,
+    changes: Mapping[str, tuple[object, object]],
+    reason: str,
+) -> None:
+    """In the transaction of the edit. One that changes nothing leaves no row."""
+    if changes:
+        before = {name: old for name, (old, _) in changes.items()}
+        after = {name: new for name, (_, new) in changes.items()}
+        await audit(connection, caller, action, number, before=before, after=after, reason=reason)
+
+
 # ---- the cap -------------------------------------------------------------------------------------------------------
 
 
@@ -116,6 +138,7 @@ class ExtendRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     by: float | int | str | None = None
     cap: float | int | str | None = None
+    reason: str = ""
 
 
 @router.post("/{task}/extend")
@@ -131,10 +154,11 @@ async def extend_task(request: Request, task: str) -> Response:
     if (body.by is None) == (body.cap is None):
         raise invalid([Fault("", "invalid-value", "give exactly one of by and cap")])
     field = "by" if body.by is not None else "cap"
+    reason = checked_reason(body.reason, "/reason")
     amount_ms = _milliseconds(field, body.by if body.by is not None else body.cap)
     longest_seconds = caller.plan.longest_cap_seconds
     try:
-        async with services.database.engine() as connection:
+        async with services.database.engine() as connection, connection.transaction():
             changed = await change_cap(
                 connection,
                 number,
@@ -144,6 +168,9 @@ async def extend_task(request: Request, task: str) -> Response:
                 longest_ms=longest_seconds * 1000,
                 user=caller.user,
             )
+            if changed is not None and changed.cap_ms != changed.cap_ms_before:
+                caps = {"cap_seconds": (changed.cap_ms_before / 1000, changed.cap_ms / 1000)}
+                await _audited(connection, caller, "task.extend", number, caps, reason)
             final = {} if changed else await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
     except CapTooLong as error:
         longest = duration_text(longest_seconds * 1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 import asyncpg
@@ -12,11 +13,13 @@ from fastapi import APIRouter, Request, Response
 from rota.admit.every_fault import read_request
 from rota.admit.judge.graphs import tasks_of
 from rota.api.answers import answer, counts_of, filled, parents_by_rule
+from rota.api.audited import Change, audit_tasks
+from rota.api.cancelling import cancel_for
 from rota.api.described import IDEMPOTENCY_KEY, NAME, PAGE, SCHEDULE, SUBMITTED, TEXT, Parameter, described, read_query
 from rota.api.own_graph import cancel_growing, graph_number
+from rota.api.reasons import ReasonRequest, read_reason
 from rota.api.requests import existing, limit_of, read_body, text_of, when_of
-from rota.api.routes.pauses import HoldRequest, hold, read_reason, release
-from rota.api.routes.tasks import cancel_many
+from rota.api.routes.pauses import hold, release
 from rota.api.services import Services, authorise
 from rota.model.answers.fields import LEFT_OUT, only
 from rota.model.answers.graphs import (
@@ -37,6 +40,7 @@ from rota.model.tenant import Caller
 from rota.observe.graph_view import Member, by_status, called, counted, critical_path, relatives, whole_status
 from rota.store import graphs
 from rota.store.cancel_and_rerun import live_states
+from rota.store.database import AnyConnection
 from rota.store.graphs import GraphFilter
 from rota.store.listing import find_schedule
 from rota.store.reading import NEWEST, database_now
@@ -194,24 +198,25 @@ def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str
 
 
 @router.post("/{graph}/cancel")
-@described(GraphCancelled)
+@described(GraphCancelled, body=ReasonRequest)
 async def cancel_graph(request: Request, graph: str) -> Response:
     """Cancels the waiting tasks, and stops the running ones. Ended tasks do not change."""
     services, caller = await authorise(request)
     number, live = await _live(services, caller, graph)
-    document = await cancel_growing(services, caller, live, [number], cancel_many)
+    change = _of_graph("graph.cancel", number, await read_reason(request))
+    document = await cancel_growing(services, caller, live, [number], cancel_for(change))
     return answer(GraphCancelled(id=number, cancelled=document.cancelled, cancelling=document.cancelling))
 
 
 @router.post("/{graph}/hold")
-@described(GraphHeld, body=HoldRequest)
+@described(GraphHeld, body=ReasonRequest)
 async def hold_graph(request: Request, graph: str) -> Response:
     """Holds the waiting tasks until they are released. The running ones go on, and are listed."""
     services, caller = await authorise(request)
     number, live = await _live(services, caller, graph)
-    reason = await read_reason(request)
+    change = _of_graph("graph.hold", number, await read_reason(request))
     for some in _batches(live):
-        await hold(services, caller, some, reason)
+        await hold(services, caller, some, change)
     async with services.database.engine() as connection:
         states = await live_states(connection, live, caller.tenant_id)
     held = [task for task in live if states.get(task) is State.PAUSED]
@@ -220,13 +225,18 @@ async def hold_graph(request: Request, graph: str) -> Response:
 
 
 @router.post("/{graph}/release")
-@described(GraphHeld)
+@described(GraphHeld, body=ReasonRequest)
 async def release_graph(request: Request, graph: str) -> Response:
     """Releases the held tasks, each with the tolerance that it had left."""
     services, caller = await authorise(request)
     number, live = await _live(services, caller, graph)
-    released = [task for some in _batches(live) for task in await release(services, caller, some)]
+    change = _of_graph("graph.release", number, await read_reason(request))
+    released = [task for some in _batches(live) for task in await release(services, caller, some, change)]
     return answer(only(GraphHeld, id=number, released=sorted(released)))
+
+
+def _of_graph(action: str, number: int, reason: str) -> Change:
+    return Change(action, reason, number, {"graph": number})
 
 
 async def _live(services: Services, caller: Caller, graph: str) -> tuple[int, list[int]]:
@@ -245,20 +255,27 @@ def _batches(tasks: list[int]) -> Iterator[list[int]]:
 
 
 @router.post("/{graph}/retry", status_code=201)
-@described(GraphAgain)
+@described(GraphAgain, body=ReasonRequest)
 async def retry_graph(request: Request, graph: str) -> Response:
     """Runs again, in the graph, the tasks that failed, were cancelled, expired, or were skipped because of these."""
-    return await _again(*await authorise(request), graph, retry=True)
+    return await _again(request, graph, retry=True)
 
 
 @router.post("/{graph}/rerun", status_code=201)
-@described(GraphAgain)
+@described(GraphAgain, body=ReasonRequest)
 async def rerun_graph(request: Request, graph: str) -> Response:
     """Runs all tasks again, as a new graph."""
-    return await _again(*await authorise(request), graph, retry=False)
+    return await _again(request, graph, retry=False)
 
 
-async def _again(services: Services, caller: Caller, graph: str, *, retry: bool) -> Response:
+async def _again(request: Request, graph: str, *, retry: bool) -> Response:
+    services, caller = await authorise(request)
     number = await graph_number(services, caller, graph)
-    made = await services.graph_runs.again(caller, number, retry=retry)
+    change = _of_graph("graph.retry" if retry else "graph.rerun", number, await read_reason(request))
+
+    async def note(connection: AnyConnection, new_graph: int, tasks: list[int]) -> None:
+        done = replace(change, after={"tasks": len(tasks)} if retry else {"rerun_as": new_graph})
+        await audit_tasks(connection, caller, done, tasks)
+
+    made = await services.graph_runs.again(caller, number, retry=retry, note=note)
     return answer(GraphAgain(id=made.graph, tasks=made.tasks, rerun_of=LEFT_OUT if retry else number), 201)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.admit.body import decode
 from rota.api.answers import answer
+from rota.api.audited import Change, audit_tasks
+from rota.api.cancelling import refused_ended
 from rota.api.described import described
-from rota.api.requests import read_body, read_json, task_id
-from rota.api.routes.tasks import checked_ids, has_ended, refused_ended
+from rota.api.reasons import ReasonRequest, checked_reason, read_reason
+from rota.api.requests import read_json, task_id
+from rota.api.routes.tasks import checked_ids, has_ended
 from rota.api.services import Services, announce, authorise, tell_held
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import HoldAnswer, PauseAnswer, RefusedTask
-from rota.model.errors import Fault, conflict, invalid, not_found
+from rota.model.errors import conflict, not_found
 from rota.model.task import STATUS, State
 from rota.model.tenant import Caller
 from rota.store import cancel_and_rerun, pausing
@@ -22,12 +24,7 @@ from rota.store.pausing import LiveTask, live_task, pause_tasks, resume_tasks
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
-LONGEST_REASON = 200
 _SMALL_BODY = 4 * 1024 * 1024
-
-
-class HoldRequest(msgspec.Struct, forbid_unknown_fields=True):
-    reason: str = ""
 
 
 class HoldManyRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,16 +34,21 @@ class HoldManyRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 class ReleaseManyRequest(msgspec.Struct, forbid_unknown_fields=True):
     ids: list[int]
+    reason: str = ""
 
 
 @router.post("/{task}/pause")
-@described(PauseAnswer)
+@described(PauseAnswer, body=ReasonRequest)
 async def pause_task(request: Request, task: str) -> Response:
     """Pauses a waiting task; asks a running one to save and stop. `pausing` until it has stopped."""
     services, caller = await authorise(request)
     number = task_id(task)
+    reason = await read_reason(request)
     async with services.database.engine() as connection:
-        paused = await pause_tasks(connection, [number], caller.tenant_id, user=caller.user)
+        async with connection.transaction():
+            paused = await pause_tasks(connection, [number], caller.tenant_id, user=caller.user)
+            changed = [number] if paused.held_back or paused.stopping else []
+            await audit_tasks(connection, caller, Change("task.pause", reason), changed)
         found = await _found(connection, caller, number)
     for _, pool in paused.held_back:
         services.leadership.cancelled(pool, running=[], waiting=[number])
@@ -58,29 +60,31 @@ async def pause_task(request: Request, task: str) -> Response:
 
 
 @router.post("/{task}/resume")
-@described(PauseAnswer)
+@described(PauseAnswer, body=ReasonRequest)
 async def resume_task(request: Request, task: str) -> Response:
     """Resumes a paused task from its checkpoint, with the tolerance that it had left. Harmless if it is not paused."""
+    return await _resume(request, task, "task.resume")
+
+
+async def _resume(request: Request, task: str, action: str) -> Response:
     services, caller = await authorise(request)
     number = task_id(task)
+    reason = await read_reason(request)
+    await release(services, caller, [number], Change(action, reason))
     async with services.database.engine() as connection:
-        resumed = await resume_tasks(connection, [number], caller.tenant_id, user=caller.user)
-        found = await _found(connection, caller, number)
-    for one in resumed:
-        announce(services.leadership, one)
-    return _answer(number, found)
+        return _answer(number, await _found(connection, caller, number))
 
 
 # ---- holds ---------------------------------------------------------------------------------------------------------
 
 
 @router.post("/{task}/hold")
-@described(PauseAnswer, body=HoldRequest)
+@described(PauseAnswer, body=ReasonRequest)
 async def hold_task(request: Request, task: str) -> Response:
     """Holds a waiting task until it is released, for a reason. 409 if it runs."""
     services, caller = await authorise(request)
     number = task_id(task)
-    await hold(services, caller, [number], await read_reason(request))
+    await hold(services, caller, [number], Change("task.hold", await read_reason(request)))
     async with services.database.engine() as connection:
         found = await _found(connection, caller, number)
     if found.state is State.RUNNING:
@@ -90,10 +94,10 @@ async def hold_task(request: Request, task: str) -> Response:
 
 
 @router.post("/{task}/release")
-@described(PauseAnswer)
+@described(PauseAnswer, body=ReasonRequest)
 async def release_task(request: Request, task: str) -> Response:
     """Releases a held task, with the tolerance that it had left. Harmless if it is not held."""
-    return await resume_task(request, task)
+    return await _resume(request, task, "task.release")
 
 
 @router.post("/hold")
@@ -103,7 +107,8 @@ async def hold_tasks(request: Request) -> Response:
     services, caller = await authorise(request)
     body = await read_json(request, HoldManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(body.ids)
-    await hold(services, caller, ids, body.reason)
+    change = Change("task.hold", checked_reason(body.reason, "/reason"))
+    await hold(services, caller, ids, change, many=True)
     held, refused = await _many(services, caller, ids, frozenset({State.PAUSED}))
     return answer(HoldAnswer(held=held, released=LEFT_OUT, refused=refused))
 
@@ -115,37 +120,31 @@ async def release_tasks(request: Request) -> Response:
     services, caller = await authorise(request)
     body = await read_json(request, ReleaseManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(body.ids)
-    now = frozenset(await release(services, caller, ids))
+    change = Change("task.release", checked_reason(body.reason, "/reason"))
+    now = frozenset(await release(services, caller, ids, change, many=True))
     released, refused = await _many(services, caller, ids, frozenset(State) - {State.PAUSED}, now)
     return answer(HoldAnswer(held=LEFT_OUT, released=released, refused=refused))
 
 
-async def read_reason(request: Request) -> str:
-    body = await read_body(request, limit=_SMALL_BODY)
-    return (decode(body, HoldRequest) if body else HoldRequest()).reason
-
-
-async def hold(services: Services, caller: Caller, ids: list[int], reason: str) -> list[int]:
+async def hold(services: Services, caller: Caller, ids: list[int], change: Change, *, many: bool = False) -> list[int]:
     """Holds waiting tasks; returns those that are held now and were not before."""
-    sentence = pausing.held_reason(caller.user, checked_reason(reason, "/reason"))
-    async with services.database.engine() as connection:
-        held = await pausing.hold_tasks(connection, ids, caller.tenant_id, sentence, user=caller.user)
+    sentence = pausing.held_reason(caller.user, change.reason)
+    also: list[int] = []
+    async with services.database.engine() as connection, connection.transaction():
+        held = await pausing.hold_tasks(connection, ids, caller.tenant_id, sentence, user=caller.user, also=also)
+        await audit_tasks(connection, caller, change, [*(task for task, _ in held), *also], many=many)
     tell_held(services.leadership, held)
     return [task for task, _ in held]
 
 
-def checked_reason(reason: str, pointer: str) -> str:
-    reason = reason.strip()
-    if len(reason) > LONGEST_REASON or not (reason.isprintable() or not reason):
-        detail = f"a reason is one line of at most {LONGEST_REASON} characters"
-        raise invalid([Fault(pointer, "out-of-range", detail)])
-    return reason
-
-
-async def release(services: Services, caller: Caller, ids: list[int]) -> list[int]:
+async def release(
+    services: Services, caller: Caller, ids: list[int], change: Change, *, many: bool = False
+) -> list[int]:
     """Releases held tasks; returns those that were held."""
-    async with services.database.engine() as connection:
-        released = await resume_tasks(connection, ids, caller.tenant_id, user=caller.user)
+    also: list[int] = []
+    async with services.database.engine() as connection, connection.transaction():
+        released = await resume_tasks(connection, ids, caller.tenant_id, user=caller.user, also=also)
+        await audit_tasks(connection, caller, change, [*(one.task.id for one in released), *also], many=many)
     for one in released:
         announce(services.leadership, one)
     return [one.task.id for one in released]

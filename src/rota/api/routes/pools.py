@@ -9,9 +9,10 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
 from rota.api.answers import answer, filled
-from rota.api.audited import audit, pause_named
+from rota.api.audited import audit, differences
 from rota.api.described import described
 from rota.api.leaders import RecallOrder, take_back
+from rota.api.named_pauses import pause_named
 from rota.api.requests import check_pool, existing, given, read_json
 from rota.api.routes.catalogue import check_name
 from rota.api.services import authorise, read_all, tell_of_rules
@@ -63,11 +64,11 @@ async def add_pool(request: Request) -> Response:
     faults = FaultList()
     check_name(body.name, faults)
     pool = _changed(PoolRule(0, body.name), body, faults)
-    async with services.database.engine() as connection:
+    async with services.database.engine() as connection, connection.transaction():
         made = await catalogue.add_pool(connection, pool)
         if made is None:
             raise conflict("pool-exists", f"there is a pool {body.name} already; choose another name")
-        await audit(connection, caller, "pool.add", made.name)
+        await audit(connection, caller, "pool.add", made.name, **differences(None, made))
     await tell_of_rules(services)
     return answer(filled(PoolDocument, made), 201)
 
@@ -78,10 +79,11 @@ async def change_pool(request: Request, name: str) -> Response:
     """Changes the rules of a pool."""
     services, caller = await authorise(request)
     change = await read_json(request, PoolChange)
-    async with services.database.engine() as connection:
-        pool = _changed(_named(await catalogue.read_pools(connection), name), change, FaultList())
+    async with services.database.engine() as connection, connection.transaction():
+        before = _named(await catalogue.read_pools(connection), name)
+        pool = _changed(before, change, FaultList())
         await catalogue.save_pool(connection, pool)
-        await audit(connection, caller, "pool.set", name)
+        await audit(connection, caller, "pool.set", name, **differences(before, pool))
     await tell_of_rules(services)
     return answer(filled(PoolDocument, pool))
 

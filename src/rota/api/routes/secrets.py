@@ -14,13 +14,14 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.limits import check_number
 from rota.api.answers import answer, filled
-from rota.api.audited import audit, audit_own
+from rota.api.audited import audit
 from rota.api.described import described, read_query
 from rota.api.requests import read_json
 from rota.api.services import Services, authorise
 from rota.model.answers.secrets import MasterKeyUse, NotRotated, Rotation, SecretDocument, SecretList
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
+from rota.model.tenant import Caller
 from rota.store import second_factors, secrets
 from rota.store.envelope import CantOpen, Keyring, SecretName, rewrap, seal
 from rota.store.second_factors import factor_name
@@ -57,7 +58,8 @@ async def set_secret(request: Request, name: str) -> Response:
         if not await secrets.names_known(connection, caller.tenant_id, [name]):
             await check_number(connection, caller.tenant_id, caller.plan, "secrets")
         row = await secrets.save_secret(connection, secret_name, sealed, caller.user)
-    await audit_own(services, caller, "secret.set", name)
+        await services.database.leave_tenant(connection)
+        await audit(connection, caller, "secret.set", name, after={"version": row.version})
     return answer(filled(SecretDocument, row), 201 if row.version == 1 else 200)
 
 
@@ -82,10 +84,10 @@ async def remove_secret(request: Request, name: str) -> Response:
     if name_trouble(name) is not None:
         raise not_found("secret")
     async with services.database.tenant(caller.tenant_id) as connection:
-        gone = await secrets.remove_secret(connection, SecretName(caller.tenant_id, name))
-    if not gone:
-        raise not_found("secret")
-    await audit_own(services, caller, "secret.remove", name)
+        if not await secrets.remove_secret(connection, SecretName(caller.tenant_id, name)):
+            raise not_found("secret")
+        await services.database.leave_tenant(connection)
+        await audit(connection, caller, "secret.remove", name)
     return Response(status_code=204)
 
 
@@ -99,14 +101,13 @@ async def rotate_master_key(request: Request) -> Response:
     services, caller = await authorise(request)
     read_query(request)
     keyring = _keyring(services)
-    rewrapped, failed = await _rewrap_all(services, keyring)
-    factors, factors_failed = await _rewrap_factors(services, keyring)
+    rewrapped, failed = await _rewrap_all(services, caller, keyring)
+    factors, factors_failed = await _rewrap_factors(services, caller, keyring)
     rewrapped, failed = rewrapped + factors, failed + factors_failed
     async with services.database.engine() as connection:
         counts = Counter(await secrets.count_by_key(connection)) + Counter(
             await second_factors.count_by_key(connection)
         )
-        await audit(connection, caller, "secret.rotate", keyring.first.id)
     known = [key.id for key in keyring.keys]
     return answer(
         Rotation(
@@ -123,13 +124,17 @@ async def rotate_master_key(request: Request) -> Response:
     )
 
 
-async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[tuple[SecretName, str]]]:
-    """How many were rewrapped, and which failed. Secrets may be set and removed meanwhile."""
+async def _rewrap_all(services: Services, caller: Caller, keyring: Keyring) -> tuple[int, list[tuple[SecretName, str]]]:
+    """How many were rewrapped, and which failed. Secrets may be set and removed meanwhile.
+
+    Each batch is one transaction, with its own row of the audit log.
+    """
     rewrapped = 0
     failed: list[tuple[SecretName, str]] = []
     after = SecretName(0, "")
     while True:
-        async with services.database.engine() as connection:
+        async with services.database.engine() as connection, connection.transaction():
+            before = rewrapped
             batch = await secrets.sealed_otherwise(connection, keyring.first.id, after=after, limit=_ROTATED_AT_ONCE)
             for secret_name, sealed in batch:
                 try:
@@ -142,17 +147,22 @@ async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[t
                         failed.append((secret_name, str(error)))
                     continue
                 rewrapped += await secrets.save_rewrapped(connection, secret_name, sealed, fresh)
+            if batch or not after.tenant:
+                await audit(connection, caller, "secret.rotate", keyring.first.id, count=rewrapped - before)
         if len(batch) < _ROTATED_AT_ONCE:
             return rewrapped, failed
         after = batch[-1][0]
 
 
-async def _rewrap_factors(services: Services, keyring: Keyring) -> tuple[int, list[tuple[SecretName, str]]]:
+async def _rewrap_factors(
+    services: Services, caller: Caller, keyring: Keyring
+) -> tuple[int, list[tuple[SecretName, str]]]:
     """As `_rewrap_all`, for second factors of users."""
     rewrapped = after = 0
     failed: list[tuple[SecretName, str]] = []
     while True:
-        async with services.database.engine() as connection:
+        async with services.database.engine() as connection, connection.transaction():
+            before = rewrapped
             batch = await second_factors.sealed_otherwise(
                 connection, keyring.first.id, after=after, limit=_ROTATED_AT_ONCE
             )
@@ -165,6 +175,8 @@ async def _rewrap_factors(services: Services, keyring: Keyring) -> tuple[int, li
                         failed.append((factor_name(principal), str(error)))
                     continue
                 rewrapped += await second_factors.save_rewrapped(connection, principal, sealed, fresh)
+            if batch:
+                await audit(connection, caller, "second-factor.rotate", keyring.first.id, count=rewrapped - before)
         if len(batch) < _ROTATED_AT_ONCE:
             return rewrapped, failed
         after = batch[-1][0]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
-from rota.api.answers import answer, array_of, output_of, summary_of, task_of
+from rota.api.answers import answer, array_of, filled, output_of, summary_of, task_of
+from rota.api.audited import Change, audit_tasks, entry_of
+from rota.api.cancelling import cancel_for
 from rota.api.described import (
     ANCESTORS_OF,
     DESCENDANTS_OF,
@@ -26,6 +29,7 @@ from rota.api.described import (
 from rota.api.leaders import all_running
 from rota.api.own_graph import cancel_with_submitted, check_tasks
 from rota.api.payload import task_for
+from rota.api.reasons import ReasonRequest, checked_reason, read_reason
 from rota.api.related import RELATIONS, related_ids
 from rota.api.requests import (
     check_scope,
@@ -38,16 +42,17 @@ from rota.api.requests import (
     text_of,
     when_of,
 )
-from rota.api.services import Services, authorise, tell_cancelled
+from rota.api.services import Services, authorise
 from rota.model.accounts.permissions import Scope
 from rota.model.answers.fields import LEFT_OUT
-from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, RefusedTask, Retried
-from rota.model.answers.tasks import TaskDocument, TaskPage
+from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, Retried
+from rota.model.answers.tasks import TaskChange, TaskDocument, TaskPage
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller
 from rota.store import cancel_and_rerun, graphs, listing, reading
 from rota.store.artifacts import task_outputs
+from rota.store.audit import LONG_AGO, task_history
 from rota.store.database import CONNECTION_LOST, AnyConnection
 from rota.store.graphs import GraphFilter
 from rota.store.listing import Page, TaskFilter
@@ -64,6 +69,7 @@ SMALL_BODY = 4 * 1024 * 1024
 
 class IdsRequest(msgspec.Struct, forbid_unknown_fields=True):
     ids: list[int]
+    reason: str = ""
 
 
 # ---- read --------------------------------------------------------------------------------------------------------
@@ -170,6 +176,8 @@ async def tenant_named(services: Services, caller: Caller, name: str | None) -> 
                 )
             ]
         )
+    looked = entry_of(caller, "task.read", "", reason="another tenant was named", tenant_id=found[name])
+    services.audit_notes.sampled(looked, f"read {caller.user} {found[name]} task")
     return found[name]
 
 
@@ -240,7 +248,13 @@ async def task_row(connection: AnyConnection, number: int, tenant: int) -> async
 async def task_answer(services: Services, caller: Caller, number: int) -> TaskDocument:
     async with services.database.tenant(caller.tenant_id) as connection:
         [document] = await documents_of(connection, [await task_row(connection, number, caller.tenant_id)], caller)
-    return document
+        await services.database.leave_tenant(connection)
+        rows = await task_history(connection, number, caller.tenant_id, document.created_at or LONG_AGO)
+    return msgspec.structs.replace(document, history=[_change(row) for row in rows])
+
+
+def _change(row: asyncpg.Record) -> TaskChange:
+    return filled(TaskChange, row, audit=row["id"], by=row["actor"])
 
 
 async def documents_of(connection: AnyConnection, rows: Sequence[asyncpg.Record], caller: Caller) -> list[TaskDocument]:
@@ -276,13 +290,14 @@ def checked_ids(ids: list[int]) -> list[int]:
 
 
 @router.post("/{task}/cancel")
-@described(CancelAnswer)
+@described(CancelAnswer, body=ReasonRequest)
 async def cancel_task(request: Request, task: str) -> Response:
     """Cancels a waiting task at once; stops a running one. What it submitted with its key is cancelled with it."""
     services, caller = await authorise(request)
     number = task_id(task)
     await check_tasks(services, caller, [number])
-    document = await cancel_with_submitted(services, caller, [number], cancel_many)
+    change = Change("task.cancel", await read_reason(request))
+    document = await cancel_with_submitted(services, caller, [number], cancel_for(change))
     if document.refused and not document.cancelled and not document.cancelling:
         refusal = document.refused[0]
         if refusal.reason == "unknown":
@@ -303,49 +318,25 @@ async def cancel_tasks(request: Request) -> Response:
     body = await read_json(request, IdsRequest, limit=SMALL_BODY)
     ids = checked_ids(body.ids)
     await check_tasks(services, caller, ids)
-    return answer(await cancel_with_submitted(services, caller, ids, cancel_many))
-
-
-async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> CancelManyAnswer:
-    async with services.database.engine() as connection:
-        cancelled = await cancel_and_rerun.cancel_tasks(
-            connection, ids, caller.tenant_id, f"cancelled by {caller.user} before it started"
-        )
-        touched = {task for task, _ in cancelled.ended} | {task for task, _, _ in cancelled.stopping}
-        rest = [number for number in ids if number not in touched]
-        live = await cancel_and_rerun.live_states(connection, rest, caller.tenant_id) if rest else {}
-        final = await cancel_and_rerun.final_states(connection, rest, caller.tenant_id) if rest else {}
-    tell_cancelled(services.leadership, services.waiting, cancelled)
-    again = [task for task, state in live.items() if state is State.RUNNING]  # being stopped already
-    return CancelManyAnswer(
-        cancelled=sorted(task for task, _ in cancelled.ended),
-        cancelling=sorted([task for task, _, _ in cancelled.stopping] + again),
-        refused=[refused_ended(number, final) for number in rest if number not in again],
-    )
+    change = Change("task.cancel", checked_reason(body.reason, "/reason"))
+    return answer(await cancel_with_submitted(services, caller, ids, cancel_for(change, many=True)))
 
 
 def has_ended(number: int, state: str) -> Problem:
     return conflict("already-terminal", f"task {number} has ended already: it is {state}", extra={"state": state})
 
 
-def refused_ended(number: int, final: Mapping[int, State]) -> RefusedTask:
-    """A task that has ended, or that does not exist."""
-    if number in final:
-        return RefusedTask(id=number, reason="ended", state=final[number].label)
-    return RefusedTask(id=number, reason="unknown", state=LEFT_OUT)
-
-
 @router.post("/{task}/retry", status_code=201)
-@described(Retried)
+@described(Retried, body=ReasonRequest)
 async def retry_task(request: Request, task: str) -> Response:
     """Runs an ended task again, as a new task linked to it. Only once: a second call is refused with the new id."""
     services, caller = await authorise(request)
     number = task_id(task)
-    new_id = await rerun(services, caller, number)
+    new_id = await rerun(services, caller, number, Change("task.retry", await read_reason(request)))
     return answer(Retried(id=new_id, retry_of=number), 201)
 
 
-async def rerun(services: Services, caller: Caller, number: int) -> int:
+async def rerun(services: Services, caller: Caller, number: int, change: Change) -> int:
     async with services.database.engine() as connection:
         final = await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
         if number not in final:
@@ -359,14 +350,17 @@ async def rerun(services: Services, caller: Caller, number: int) -> int:
             new_id = (await services.admission.ids.take(1))[0]
         except CONNECTION_LOST as error:
             raise unavailable("the database can't be reached right now; try again") from error
-        run = await cancel_and_rerun.rerun_task(
-            connection,
-            number,
-            caller.tenant_id,
-            new_id=new_id,
-            user=caller.user,
-            server=services.membership.server_id,
-        )
+        async with connection.transaction():
+            run = await cancel_and_rerun.rerun_task(
+                connection,
+                number,
+                caller.tenant_id,
+                new_id=new_id,
+                user=caller.user,
+                server=services.membership.server_id,
+            )
+            if run.ready is not None:
+                await audit_tasks(connection, caller, replace(change, after={"retried_as": run.rerun}), [number])
     if run.ready is None:
         raise Problem(
             "already-retried",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import secrets as randomness
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.limits import check_number
 from rota.api.answers import answer, filled
-from rota.api.audited import audit_own
+from rota.api.audited import audit
 from rota.api.described import CURSOR, LIMIT, described, read_query
 from rota.api.requests import existing, limit_of, read_json, task_id
 from rota.api.services import Services, authorise
@@ -54,7 +56,8 @@ async def add_webhook(request: Request) -> Response:
     async with services.database.tenant(caller.tenant_id) as connection:
         await check_number(connection, caller.tenant_id, caller.plan, "webhooks")
         made = await webhooks.add_webhook(connection, caller.tenant_id, asked.url, wanted, salt=salt, user=caller.user)
-    await audit_own(services, caller, "webhook.add", made.id)
+        await services.database.leave_tenant(connection)
+        await audit(connection, caller, "webhook.add", made.id, after=_facts(asked))
     secret = shown_key(signing_key(services.cluster.secret, salt))
     return answer(_webhook(made, secret), 201)
 
@@ -77,9 +80,11 @@ async def remove_webhook(request: Request, webhook: str) -> Response:
     services, caller = await authorise(request)
     number = task_id(webhook, "webhook")
     async with services.database.tenant(caller.tenant_id) as connection:
-        if not await webhooks.remove_webhook(connection, caller.tenant_id, number):
+        before = await webhooks.find_webhook(connection, caller.tenant_id, number)
+        if before is None or not await webhooks.remove_webhook(connection, caller.tenant_id, number):
             raise not_found("webhook")
-    await audit_own(services, caller, "webhook.remove", number)
+        await services.database.leave_tenant(connection)
+        await audit(connection, caller, "webhook.remove", number, before={"host": _host(before.url)})
     return Response(status_code=204)
 
 
@@ -93,6 +98,8 @@ async def resume_webhook(request: Request, webhook: str) -> Response:
         if not await webhooks.resume_webhook(connection, caller.tenant_id, number):
             raise not_found("webhook")
         found = await webhooks.find_webhook(connection, caller.tenant_id, number)
+        await services.database.leave_tenant(connection)
+        await audit(connection, caller, "webhook.resume", number)
     return answer(_webhook(existing(found, "webhook")))
 
 
@@ -121,8 +128,23 @@ async def redeliver(request: Request, webhook: str, delivery: str) -> Response:
         existing(await webhooks.find_webhook(connection, caller.tenant_id, number), "webhook")
         if not await webhooks.redeliver(connection, number, which):
             raise not_found("delivery")
+        await services.database.leave_tenant(connection)
+        await audit(connection, caller, "webhook.redeliver", number, after={"delivery": which})
     services.notifier.poll_now()
     return answer(Redelivered(id=which, state="waiting"))
+
+
+def _facts(asked: WebhookRequest) -> dict[str, Any]:
+    """For the audit log. An address may carry a password or a key, so only its host is told."""
+    given = {name: value for name, value in msgspec.structs.asdict(asked).items() if value and name != "url"}
+    return {"host": _host(asked.url), **given}
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _wanted(request: WebhookRequest) -> EventFilter:

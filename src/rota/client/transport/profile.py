@@ -31,6 +31,15 @@ class Profile:
     tenant: str | None = None  # that requests are to; None: the token's own
     login: str | None = None  # the user as whom `rota login` got the token; None: it has come in another way
     before: str | None = None  # the file with the profile that was here before `rota login`
+    program: str = field(default="rota-python", compare=False)  # what sends the requests, for the server's audit log
+
+
+_program = ["rota-python"]  # of this process
+
+
+def name_program(name: str) -> None:
+    """What the clients of this process call themselves from now on."""
+    _program[:] = [name]
 
 
 def resolve(
@@ -52,7 +61,7 @@ def resolve(
             servers = servers or stored.servers
     if servers is None:
         raise ConfigurationError(f"no server is named; {HOW_TO_NAME_A_SERVER}")
-    return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")))
+    return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")), _program[-1])
 
 
 def origin_of_token(environment: Mapping[str, str] = os.environ) -> str:

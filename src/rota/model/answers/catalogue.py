@@ -88,3 +88,4 @@ class RetentionDocument(msgspec.Struct, frozen=True, kw_only=True):
     logs_days: int | None = None
     events_days: int | None = None
     deliveries_days: int | None = None
+    audit_days: int | None = None

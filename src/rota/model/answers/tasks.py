@@ -86,6 +86,20 @@ class EditDocument(msgspec.Struct, frozen=True, kw_only=True):
     changes: dict[str, tuple[Any, Any]]
 
 
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody did to a task, alone or with others: the row of the audit log that tells of it."""
+
+    audit: int
+    at: Time
+    action: str  # task.cancel, operation.hold, graph.retry
+    by: str
+    credential: str = ""  # token ci-7, session 12, task 9
+    on_behalf_of: str = ""
+    via: str = ""  # ui, cli, api or sdk
+    reason: str = ""
+    count: int | None = None  # of a change of many: how many
+
+
 class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     """Which failures are worth another attempt, as the owner wrote them."""
 
@@ -178,6 +192,7 @@ class TaskDocument(TaskSummary, frozen=True, kw_only=True):
     version: int | None = None  # required by an edit; null once the task has ended
     edits: list[EditDocument] = []
     outputs: MayBeAbsent[list[OutputDocument]] = []  # only of a task that is done
+    history: MayBeAbsent[list[TaskChange]] = []  # of one task, not in lists: who cancelled, held, edited it
 
 
 class TaskPage(msgspec.Struct, frozen=True, kw_only=True):

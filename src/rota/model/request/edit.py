@@ -26,6 +26,7 @@ class EditRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     at: str | UnsetType = UNSET
     delay: Amount | UnsetType = UNSET
     version: int | UnsetType = UNSET
+    reason: str = ""  # of the change, for the task's history
 
     @property
     def empty(self) -> bool:

@@ -84,7 +84,7 @@ class OperationWhere(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, o
 
 
 class OperationChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The new values of an edit, or the reason of a hold. Fields that are left out stay as they are."""
+    """The new values of an edit, and the reason of any operation. Fields that are left out stay as they are."""
 
     priority: int | UnsetType = UNSET
     lane: str | UnsetType = UNSET

@@ -16,9 +16,9 @@ from rota.admit.limits import check_limits
 from rota.api.answers import answer
 from rota.api.audited import audit
 from rota.api.described import IDEMPOTENCY_KEY, PAGE, Parameter, described, one_of, read_query
+from rota.api.reasons import checked_reason
 from rota.api.requests import SMALL_BODY, existing, limit_of, read_body, seconds_of, task_id, time_of
 from rota.api.routes.operations.selecting import Selected, select
-from rota.api.routes.pauses import checked_reason
 from rota.api.services import Services, authorise
 from rota.model.answers.operations import OperationDocument, OperationPage, OperationPreview, Refusal
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid
@@ -133,11 +133,11 @@ async def _checked_changes(
     faults = [
         Fault(f"/changes/{name}", "invalid-value", f"{verb.value} does not take {name!r}")
         for name in given
-        if (name == "reason") != (verb is Verb.HOLD) or verb not in (Verb.HOLD, Verb.EDIT)
+        if name != "reason" and verb is not Verb.EDIT
     ]
     if faults:
         raise invalid(faults)
-    if verb is Verb.HOLD and changes.reason is not UNSET:
+    if changes.reason is not UNSET:
         given["reason"] = checked_reason(changes.reason, "/changes/reason")
     return (await _edit(services, caller, changes.edit()) if verb is Verb.EDIT else None), given
 
@@ -169,7 +169,17 @@ async def _insert(services: Services, caller: Caller, new: NewOperation) -> Oper
     async with services.database.engine() as connection, connection.transaction():
         operation = await operations.insert_operation(connection, new)
         if operation is not None:
-            await audit(connection, caller, f"operation.{new.verb.value}", f"{caller.tenant}/{operation.id}")
+            row = await audit(
+                connection,
+                caller,
+                f"operation.{new.verb.value}",
+                operation.id,
+                reason=str(new.changes.get("reason", "")),
+                after={name: value for name, value in new.changes.items() if name != "reason"} or None,
+                selection=dict(new.where) or {"all": True},
+                count=new.counted.number,
+            )
+            await operations.name_audit(connection, operation.id, row)
     return operation
 
 
@@ -255,7 +265,7 @@ async def stop_operation(request: Request, operation: str) -> Response:
     number = task_id(operation, "operation")
     async with services.database.engine() as connection, connection.transaction():
         if await operations.stop_operation(connection, number, caller.tenant_id):
-            await audit(connection, caller, "operation.stop", f"{caller.tenant}/{number}")
+            await audit(connection, caller, "operation.stop", number)
     found = await _read(services, caller, number)
     if found.state is not OperationState.STOPPED:
         raise conflict("already-terminal", f"operation {number} has ended already: it is {found.state.label}")

@@ -14,7 +14,7 @@ from rota.admit.limits import check_number
 from rota.admit.planned_uploads import JudgedUploads, judge_uploads, known_uploads
 from rota.admit.preview import preview
 from rota.api.answers import answer, schedule_of
-from rota.api.audited import audit
+from rota.api.audited import audit, differences
 from rota.api.described import IF_MATCH, Parameter, described, read_query, whole
 from rota.api.requests import whole_number
 from rota.api.routes.preview import preview_document, shown_uploads
@@ -103,7 +103,10 @@ async def _apply(services: Services, caller: Caller, judged: Judged, version: in
                 after = await owner_edits.apply(connection, before, owner_edits.with_cursor(before, after, now), now)
             done = _Applied(CHANGED if changes else UNCHANGED, after if changes else before, changes)
         if done is not None and done.result != UNCHANGED:
-            await audit(connection, caller, "schedule.apply", f"{caller.tenant}/{wanted.name}")
+            old = None if before is None else schedule_of(before)
+            await audit(
+                connection, caller, "schedule.apply", wanted.name, **differences(old, schedule_of(done.schedule))
+            )
     return done
 
 

@@ -17,7 +17,7 @@ from rota.admit.artifacts import hold_artifacts
 from rota.admit.body import read
 from rota.admit.limits import check_number
 from rota.api.answers import answer, instant, occurrence_of, schedule_of
-from rota.api.audited import audit, audit_own
+from rota.api.audited import audit, differences
 from rota.api.described import IF_MATCH, LIMIT, TEXT, Parameter, described, read_query, whole
 from rota.api.payload import schedule_for
 from rota.api.requests import existing, if_match, limit_of, read_body, read_json, whole_number
@@ -68,9 +68,9 @@ async def add_schedule(request: Request) -> Response:
     # With the engine's rights, because a tenant's role must not lock artifacts.
     async with services.database.engine() as connection, connection.transaction():
         made = await add(connection, caller, wanted)
-    if made is None:
-        raise name_taken(wanted.name)
-    await audit_own(services, caller, "schedule.add", made.name)
+        if made is None:
+            raise name_taken(wanted.name)
+        await audit(connection, caller, "schedule.add", made.name, **differences(None, schedule_of(made)))
     services.ticker.changed()
     return _answer(caller, made, 201)
 
@@ -121,7 +121,7 @@ async def edit_schedule(request: Request, name: str) -> Response:
     judged = await judge_edit(services.admission, services.facts, caller, found, before, services.facts.now())
     async with _locked(services, caller, name, "edit") as locked:
         owner_edits.check_version(locked.schedule, version)
-        changed = await owner_edits.edit(
+        changed = locked.after = await owner_edits.edit(
             locked.connection, locked.schedule, judged.request, locked.now, judged.artifacts
         )
     services.ticker.changed()
@@ -135,6 +135,7 @@ async def remove_schedule(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     async with _locked(services, caller, name, "remove") as locked:
         await schedules.delete_schedule(locked.connection, locked.schedule)
+        locked.after = None
     async with services.database.engine() as connection:
         while await schedules.delete_history(connection, locked.schedule.id, limit=_FORGOTTEN_AT_ONCE):
             continue
@@ -147,7 +148,7 @@ async def pause_schedule(request: Request, name: str) -> Response:
     """Pauses a schedule. Instants that pass until it is resumed are skipped."""
     services, caller = await authorise(request)
     async with _locked(services, caller, name, "pause") as locked:
-        changed = await owner_edits.pause(locked.connection, locked.schedule)
+        changed = locked.after = await owner_edits.pause(locked.connection, locked.schedule)
     return _answer(caller, changed)
 
 
@@ -157,7 +158,7 @@ async def resume_schedule(request: Request, name: str) -> Response:
     """Resumes a schedule with its next instant."""
     services, caller = await authorise(request)
     async with _locked(services, caller, name, "resume") as locked:
-        changed = await owner_edits.resume(locked.connection, locked.schedule, locked.now)
+        changed = locked.after = await owner_edits.resume(locked.connection, locked.schedule, locked.now)
     services.ticker.changed()
     return _answer(caller, changed)
 
@@ -168,7 +169,7 @@ async def skip_next_run(request: Request, name: str) -> Response:
     """Skips the next instant; the skip is in the history."""
     services, caller = await authorise(request)
     async with _locked(services, caller, name, "skip-next") as locked:
-        changed = await owner_edits.skip_next(locked.connection, locked.schedule, caller.user)
+        changed = locked.after = await owner_edits.skip_next(locked.connection, locked.schedule, caller.user)
     return _answer(caller, changed)
 
 
@@ -179,6 +180,7 @@ async def run_schedule(request: Request, name: str) -> Response:
     services, caller = await authorise(request)
     async with _locked(services, caller, name, "run") as locked:
         occurrence, made = await owner_edits.run_now(locked.connection, services.runs, locked.schedule, locked.now)
+        locked.count = 1 if occurrence.tasks is not None else 0
     _told(services, made)
     return answer(occurrence_of(occurrence), 201 if occurrence.tasks is not None else 200)
 
@@ -204,6 +206,7 @@ async def backfill_schedule(request: Request, name: str) -> Response:
         done = await owner_edits.backfill(
             locked.connection, services.runs, locked.schedule, start=max(start, EARLIEST), end=end, now=locked.now
         )
+        locked.count = len(done.made.occurrences)
     _told(services, done.made)
     made = [occurrence_of(one) for one in done.made.occurrences]
     return answer(Backfilled(occurrences=made, already=list(done.already)), 201)
@@ -266,11 +269,13 @@ def _status(row: Occurrence, states: Mapping[int, State]) -> str | None:
 # ---- the pieces --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Locked:
     connection: AnyConnection
     schedule: Schedule
     now: datetime
+    after: Schedule | None  # the block says what became of it; None: it is removed
+    count: int | None = None  # how many runs the block started
 
 
 @asynccontextmanager
@@ -283,8 +288,11 @@ async def _locked(services: Services, caller: Caller, name: str, action: str) ->
     async with services.database.engine() as connection:
         async with connection.transaction():
             one = existing(await schedules.read_schedule(connection, caller.tenant_id, name, lock=True), "schedule")
-            yield _Locked(connection, one, await schedules.transaction_time(connection))
-            await audit(connection, caller, f"schedule.{action}", f"{caller.tenant}/{name}")
+            locked = _Locked(connection, one, await schedules.transaction_time(connection), one)
+            yield locked
+            before, after = schedule_of(one), None if locked.after is None else schedule_of(locked.after)
+            changed = differences(before, after)
+            await audit(connection, caller, f"schedule.{action}", name, count=locked.count, **changed)
 
 
 async def read_one(services: Services, caller: Caller, name: str) -> Schedule:

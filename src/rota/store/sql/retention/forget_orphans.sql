@@ -1,4 +1,4 @@
--- Dead letters, links and edits of tasks whose range was dropped, at most $1 of each.
+-- Dead letters, links, edits and changes of tasks whose range was dropped, at most $1 of each.
 with gone_letters as (
     delete from dead_letters where task in (
         select task from dead_letters where task < (select coalesce(min(id), 0) from tasks)
@@ -7,6 +7,11 @@ with gone_letters as (
 gone_reruns as (
     delete from reruns where task in (
         select task from reruns where task < (select coalesce(min(id), 0) from tasks)
+        limit $1 for update skip locked)
+),
+gone_changes as (
+    delete from task_changes where (task, audit) in (
+        select task, audit from task_changes where task < (select coalesce(min(id), 0) from tasks)
         limit $1 for update skip locked)
 )
 delete from task_edits where task in (

@@ -1,0 +1,1 @@
+object_kind = $7 and object_id = $8

@@ -1,0 +1,1 @@
+select drop_audit_month($1::date)

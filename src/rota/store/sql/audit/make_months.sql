@@ -1,0 +1,1 @@
+select make_audit_month($1::date)

@@ -1,0 +1,1 @@
+select id, user_name from tasks where id = any($1)

@@ -1,0 +1,1 @@
+select date_trunc('milliseconds', clock_timestamp())

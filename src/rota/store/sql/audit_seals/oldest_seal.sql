@@ -1,0 +1,1 @@
+select {columns} from audit_seals order by number limit 1

@@ -1,0 +1,1 @@
+select {audit/row_columns} from audit_log where id = any($1)

@@ -1,0 +1,1 @@
+update operations set audit = $2 where id = $1
