@@ -12,14 +12,17 @@ import msgspec
 from fastapi import Request
 
 from rota.api.audited import entry_of, named_entry
+from rota.api.origin import origin
 from rota.model.accounts.permissions import Scope
 from rota.model.audit import Entry
 from rota.model.errors import Presented, Problem, Stranger
+from rota.model.sign_in.attempts import address_key
 from rota.model.tenant import Caller
 from rota.store.audit_notes import AuditNotes
 
 CALLER = "rota.caller"  # in the scope of a request: who sent it, once that is known
 LONGEST_NAME = 200
+ROWS_OF_A_NETWORK = 60  # a minute, from senders without a credential
 
 # The first part of an address, if the object's kind is not that without its s.
 _KINDS = {"categories": "category", "dead": "task", "once": "task", "me": "tenant", "master-keys": "secret"}
@@ -59,6 +62,20 @@ def note_denial(notes: AuditNotes, request: Request, problem: Problem) -> None:
             needed = problem.extra.get("needed")
             entry = _denied(entry_of(caller, action, target), problem.slug + (f": {needed}" if needed else ""))
             notes.sampled(entry, f"denied {caller.tenant_id} {caller.user} {caller.credential}")
+
+
+def note_refused(notes: AuditNotes, action: str, target: str, reason: str, caller: Caller | None = None) -> None:
+    """A refusal of an agent, or of somebody who is no caller yet: then the rows of their network are counted."""
+    target = _plain(target)
+    if caller is not None:
+        notes.sampled(_denied(entry_of(caller, action, target), reason), f"denied {caller.credential} {action}")
+    else:
+        sender = address_key(origin().address)
+        notes.sampled(
+            _denied(named_entry("anonymous", target, action, target), reason),
+            f"denied {sender}",
+            rows=ROWS_OF_A_NETWORK,
+        )
 
 
 def _denied(entry: Entry, reason: str) -> Entry:

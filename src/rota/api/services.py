@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from fastapi import Request
 
@@ -48,9 +48,6 @@ from rota.store.pausing import Resumed
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
 
-if TYPE_CHECKING:
-    from rota.api.denials import Denials  # which writes the audit log, as routes do
-
 T = TypeVar("T")
 
 _SESSION_NEEDED = "this is for users who signed in, with a browser; a token does not change how somebody signs in"
@@ -66,7 +63,6 @@ class Services:
     passwords: Passwords
     sign_in_limits: SignInLimits
     node_tokens: NodeTokens
-    denials: Denials
     audit_notes: AuditNotes
     open_connections: OpenConnections
     admission: Admission

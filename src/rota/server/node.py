@@ -27,7 +27,6 @@ from rota.admit.open_connections import OpenConnections
 from rota.admit.passwords import Passwords
 from rota.admit.sign_in_limits import SignInLimits
 from rota.api.app import build_app
-from rota.api.denials import Denials
 from rota.api.requests import Cursors
 from rota.api.routes.events import event_of
 from rota.api.services import Services, tell_batch, tell_cancelled, tell_expired
@@ -216,7 +215,6 @@ async def _services(
         passwords=Passwords(),
         sign_in_limits=SignInLimits(database),
         node_tokens=node_tokens,
-        denials=Denials(database),
         audit_notes=audit_notes,
         open_connections=OpenConnections(database),
         admission=admission,

@@ -55,8 +55,8 @@ class AuditNotes:
 
     # ---- noting: never waits -----------------------------------------------------------------------------------------
 
-    def sampled(self, entry: Entry, key: str) -> None:
-        """A row, unless there were ten with this key within a minute: the others are counted in one more row."""
+    def sampled(self, entry: Entry, key: str, *, rows: int = ROWS_A_WINDOW) -> None:
+        """A row, unless there were so many with this key within a minute: the others are counted in one more row."""
         window = self._windows.get(key)
         if window is None or self._is_over(window):
             if window is None and len(self._windows) >= MOST_ACTORS:
@@ -65,7 +65,7 @@ class AuditNotes:
             if window is not None:
                 self._close(window)
             window = self._windows[key] = _Window(self._clock())
-        if window.rows < ROWS_A_WINDOW:
+        if window.rows < rows:
             window.rows += 1
             self.row(entry)
         else:

@@ -20,6 +20,7 @@ from rota.execute.identity import NodeKey
 from rota.model.resources import Resources
 from rota.node_identity import join_message, proof_message
 from tests.api.served import Served
+from tests.faults.scene import eventually
 
 LARGE = Resources(cpu_milli=64_000, memory_bytes=2**36, disk_bytes=2**40)
 
@@ -141,12 +142,9 @@ def join_token(served: Served, pool: str = "default", **fields: object) -> str:
 
 
 def denials(served: Served, action: str, object_id: str) -> list[str]:
-    """The reasons in the audit log."""
-    rows = served.ask(
-        "select reason from audit_log where action = $1 and object_id = $2 and outcome = 'denied' order by id",
-        action,
-        object_id,
-    )
+    """The reasons in the audit log, once there is one: no request waits until its refusal is written."""
+    question = "select reason from audit_log where action = $1 and object_id = $2 and outcome = 'denied' order by id"
+    rows = eventually(lambda: served.ask(question, action, object_id), seconds=10, what=f"{action} is in the audit log")
     return [reason for (reason,) in rows]
 
 

@@ -13,6 +13,7 @@ from starlette.websockets import WebSocketDisconnect
 from rota import wire
 from rota.admit.authenticate import unauthorized
 from rota.api.answers import answer
+from rota.api.audit_sampling import note_refused
 from rota.api.described import TEXT, Parameter, described, read_query
 from rota.api.requests import check_scope
 from rota.api.services import Services, authorise
@@ -67,7 +68,7 @@ async def control(websocket: WebSocket) -> None:
     try:
         _check_own_pool(caller, name)
     except Problem as problem:
-        await services.denials.note(caller.credential, "node.connect", f"{name[:40]}/?", problem.detail, caller)
+        note_refused(services.audit_notes, "node.connect", f"{name[:40]}/?", problem.detail, caller)
         await _deny(websocket, problem)
         return
     pool = services.membership.pools.get(name)
@@ -140,7 +141,7 @@ async def _store_logs(websocket: WebSocket, services: Services, caller: Caller) 
             except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
                 raise Refused(wire.CLOSE_NOT_UNDERSTOOD, "a chunk names no possible task") from error
             if foreign:
-                await _note_foreign(services, caller, foreign)
+                _note_foreign(services, caller, foreign)
             # An attempt that writes faster than its output moves waits here, so that rows do not pile up.
             full = [attempt for attempt in crowded if await services.move_log(attempt) > MOST_ROW_BYTES]
             await websocket.send_bytes(wire.encode(wire.LogStored(frame.number, full)))
@@ -224,14 +225,14 @@ async def _check_speaker(services: Services, caller: Caller, pool: int, hello: w
         elif rule == "node":
             why = f"node {hello.name} has a key: start it with its data folder, or use --name"
     if why:
-        await services.denials.note(caller.credential, "node.connect", hello.name, why, caller)
+        note_refused(services.audit_notes, "node.connect", hello.name, why, caller)
         raise Refused(wire.CLOSE_NOT_YOURS, why)
 
 
-async def _note_foreign(services: Services, caller: Caller, foreign: set[Attempt]) -> None:
+def _note_foreign(services: Services, caller: Caller, foreign: set[Attempt]) -> None:
     task, attempt = min(foreign)
     why = f"output for attempt {attempt} of task {task}, which did not run there, and {len(foreign) - 1} others"
-    await services.denials.note(caller.credential, "node.log", caller.user, why, caller)
+    note_refused(services.audit_notes, "node.log", caller.user, why, caller)
 
 
 async def _receive(websocket: WebSocket) -> bytes | None:

@@ -14,8 +14,10 @@ from rota.admit import joining
 from rota.admit.authenticate import caller_of
 from rota.admit.joining import Cluster, Joining, Proof, UnknownNode
 from rota.api.answers import answer
+from rota.api.audit_sampling import note_refused
 from rota.api.audited import audit
 from rota.api.described import described, read_query
+from rota.api.origin import origin
 from rota.api.requests import read_json
 from rota.api.services import Services, services
 from rota.model.answers.workers import Challenge, JoinedNode, JoinRequest, NodeToken, ProofRequest
@@ -60,7 +62,7 @@ async def join_node(request: Request) -> Response:
     )
     faults.check()
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    address = found.denials.address(request)
+    address = origin().address
     target = f"{body.pool}/{body.name}"
     try:
         async with found.database.engine() as connection, connection.transaction():
@@ -76,7 +78,7 @@ async def join_node(request: Request) -> Response:
                 }
                 await audit(connection, node, "node.join", target, after=said)
     except Problem as problem:
-        await _note(found, request, "node.join", target, problem)
+        _note(found, "node.join", target, problem)
         raise
     return answer(JoinedNode(body.pool, body.name, fingerprint(wanted.public_key)), 201)
 
@@ -105,14 +107,14 @@ async def make_node_token(request: Request) -> Response:
     except UnknownNode:
         raise
     except Problem as problem:
-        await _note(found, request, "node.prove", f"{body.pool}/{body.name}", problem)
+        _note(found, "node.prove", f"{body.pool}/{body.name}", problem)
         raise
     return answer(NodeToken(token, TOKEN_SECONDS), 201)
 
 
-async def _note(found: Services, request: Request, action: str, target: str, problem: Problem) -> None:
+def _note(found: Services, action: str, target: str, problem: Problem) -> None:
     if problem.status < 500:
-        await found.denials.note(f"{found.denials.address(request)} {target}", action, target, problem.detail)
+        note_refused(found.audit_notes, action, target, problem.detail)
 
 
 def _cluster(found: Services) -> Cluster:

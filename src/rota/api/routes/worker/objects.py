@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, filled
+from rota.api.audit_sampling import note_refused
 from rota.api.content import Content, artifact_response, body_stream, content_response, expected_of
 from rota.api.described import BYTES, PARTIAL, TEXT, Parameter, described, one_of, read_query
 from rota.api.requests import digits, existing, read_json
@@ -50,7 +51,7 @@ async def _attempt(request: Request, task: str, attempt: str) -> _Attempt:
     if holder is None or (caller.node is not None and boot != caller.node.boot):
         if caller.node is not None:
             why = f"a file of attempt {turn} of task {number}, which does not run there"
-            await services.denials.note(caller.credential, "node.transfer", caller.user, why, caller)
+            note_refused(services.audit_notes, "node.transfer", caller.user, why, caller)
         raise not_found("attempt")
     return _Attempt(services, number, turn, holder)
 
