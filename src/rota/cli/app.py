@@ -44,7 +44,7 @@ _PANELS = {
         "webhook": ("commands.webhooks", "Manage webhooks: signed messages about events."),
         "login": (
             "commands.accounts.login",
-            "Sign in: allow this machine in a browser, and save the token that it gets.",
+            "Sign in: allow this machine in a browser, and save the token that it gets in the profile.",
         ),
         "logout": ("commands.accounts.login", "Sign out: revoke the profile's token and remove it."),
         "whoami": (
