@@ -39,7 +39,7 @@ SESSION_IDLE = timedelta(hours=12)
 PROOF_COUNTS = timedelta(minutes=15)  # for changes of accounts and tokens by a signed-in user
 EXPIRES_SOON = timedelta(days=14)
 
-_TOKEN = re.compile(r"^rota_([a-z0-9]{12})_([A-Za-z0-9_-]{43})$", re.ASCII)
+_TOKEN = re.compile(r"^rota_([a-z0-9]{12})_([A-Za-z0-9_-]{43})\Z", re.ASCII)
 _NO_PLAN = Plan(
     name="",
     tasks_per_hour=0,

@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 SLOWEST_BYTES_PER_SECOND = 512  # of an upload
 
-_RANGE = re.compile(r"^bytes=(\d{0,19})-(\d{0,19})$", re.ASCII)
+_RANGE = re.compile(r"^bytes=(\d{0,19})-(\d{0,19})\Z", re.ASCII)
 _DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):", re.ASCII)
 
 

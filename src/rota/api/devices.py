@@ -17,7 +17,7 @@ from rota.api.services import Services
 
 KEPT_SECONDS = 180 * 86_400
 
-_FORM = re.compile(r"^(\d{1,10})\.([A-Za-z0-9_-]{16})\.([0-9a-f]{64})$", re.ASCII)
+_FORM = re.compile(r"^(\d{1,10})\.([A-Za-z0-9_-]{16})\.([0-9a-f]{64})\Z", re.ASCII)
 
 
 def known_device(services: Services, request: Request, principal: int | None) -> str | None:

@@ -29,7 +29,7 @@ SMALL_BODY = 64 * 1024
 MOST_ARRIVING = 256 * 1024 * 1024
 
 _VERSION = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
-_SECONDS = re.compile(r"^\d{1,6}(\.\d{1,6})?$", re.ASCII)
+_SECONDS = re.compile(r"^\d{1,6}(\.\d{1,6})?\Z", re.ASCII)
 
 T = TypeVar("T", bound=msgspec.Struct)
 Found = TypeVar("Found")

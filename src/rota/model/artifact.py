@@ -11,7 +11,7 @@ import re
 
 SHOWN_DIGITS = 12
 
-_NAMED = re.compile(r"^(?:sha256:)?([0-9a-f]{8,64})$", re.ASCII)
+_NAMED = re.compile(r"^(?:sha256:)?([0-9a-f]{8,64})\Z", re.ASCII)
 _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\\\\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 LONGEST_NAME_BYTES = 255
 LONGEST_PATH_BYTES = 1024

@@ -20,7 +20,7 @@ ROOTFS = "rootfs:"  # an image with this prefix is a root that the node's operat
 
 
 LONGEST_VARIABLE_BYTES = 60_000  # engines read a container's variables as lines of bounded length
-NODE_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)  # of a mount or a root that a node's operator names
+NODE_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}\Z", re.ASCII)  # of a mount or a root that a node's operator names
 
 
 class Isolation(enum.StrEnum):

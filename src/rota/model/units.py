@@ -13,12 +13,12 @@ _SECONDS = {
     unit: Decimal(n) for unit, n in (("ms", "0.001"), ("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 604800))
 }
 MOST_DIGITS = 400  # a float has no more
-_BYTES_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?$", re.IGNORECASE | re.ASCII)
-_COUNT_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmg])?$", re.IGNORECASE | re.ASCII)
-_BITS_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt])?(?:bit)?(?:/s)?$", re.IGNORECASE | re.ASCII)
+_BYTES_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\Z", re.IGNORECASE | re.ASCII)
+_COUNT_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmg])?\Z", re.IGNORECASE | re.ASCII)
+_BITS_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt])?(?:bit)?(?:/s)?\Z", re.IGNORECASE | re.ASCII)
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
-_DURATION_TEXT = re.compile(r"^(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+$", re.ASCII)
-_ISO = re.compile(r"^P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$", re.ASCII)
+_DURATION_TEXT = re.compile(r"^(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+\Z", re.ASCII)
+_ISO = re.compile(r"^P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z", re.ASCII)
 
 
 def bytes_of(value: int | str) -> int:

@@ -21,7 +21,7 @@ from rota.store.statements import sql
 
 LOCK = 7236000
 OLDEST_POSTGRES = 15
-_FILE_NAME = re.compile(r"^(\d{4})_(pre|post)_(\w+)\.sql$")
+_FILE_NAME = re.compile(r"^(\d{4})_(pre|post)_(\w+)\.sql\Z")
 
 
 @dataclass(frozen=True, slots=True)

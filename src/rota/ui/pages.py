@@ -36,7 +36,7 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 # A path of this server: no host, no scheme, no backslash, which browsers take for a slash.
-_LOCAL = re.compile(r"^/(?![/\\])[\x21-\x5b\x5d-\x7e]*$", re.ASCII)
+_LOCAL = re.compile(r"^/(?![/\\])[\x21-\x5b\x5d-\x7e]*\Z", re.ASCII)
 _LONGEST_ADDRESS = 2_000
 
 _templates = Environment(

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from rota.model.accounts.permissions import Role
-from tests.api.served import Served
+from tests.api.served import Served, problem
 
 HOSTILE = {
     "end-of-header": "a\r\ninjected: yes\r\n\r\n<b>",
@@ -117,3 +117,27 @@ def test_a_terminal_is_shown_names_and_does_not_obey_them(served: Served, comman
     )
     assert ran.returncode == 0, ran.stderr
     assert re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u202e]", ran.stdout.decode()) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/users", {"name": "ann\n"}),
+        ("POST", "/v1/service-accounts", {"name": "ci\n"}),
+        ("POST", "/v1/tokens", {"name": "laptop\n"}),
+        ("POST", "/v1/tenants", {"name": "acme\n", "plan": "free"}),
+        ("POST", "/v1/pools", {"name": "gpu\n"}),
+        ("PUT", "/v1/tiers/big%0A", {"cpu": 1}),
+        ("PUT", "/v1/categories/nightly%0A", {}),
+        ("POST", "/v1/schedules", {"name": "daily\n", "daily": "02:00", "task": {"command": ["true"]}}),
+        ("POST", "/v1/tasks", {"command": ["true"], "env": {"A\n": "1"}}),
+        ("POST", "/v1/tasks", {"command": ["true"], "require": {"zone\n": "a"}}),
+        ("POST", "/v1/tasks", {"function": "module:function\n"}),
+    ],
+)
+def test_a_line_break_at_the_end_makes_no_name(
+    served: Served, method: str, path: str, body: dict[str, object]
+) -> None:
+    refused = served.send(method, path, body, token=served.cluster.tokens.admin)
+    assert refused.status_code == 422, refused.text
+    problem(refused)

@@ -16,7 +16,7 @@ from rota.model.accounts.oidc import MOST_GROUPS
 LONGEST_GROUP = 200
 
 # ASCII alone: letters that look like others, or become others in lower case, name nobody.
-_MAIL = re.compile(r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}$", re.ASCII)
+_MAIL = re.compile(r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}\Z", re.ASCII)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 _LONGEST_NAME = 60
 

@@ -36,7 +36,7 @@ from rota.store.database import AnyConnection
 
 router = APIRouter(prefix="/v1", tags=["administration"])
 
-_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
+_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}\Z", re.ASCII)
 _NUMBERS = (
     "tasks_per_hour",
     "burst",

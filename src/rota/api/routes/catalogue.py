@@ -34,7 +34,7 @@ router = APIRouter(prefix="/v1", tags=["catalogue"])
 DEFAULT_TIER = "basic"
 URGENT = "urgent"
 MOST_NUMBER = 999
-_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
+_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}\Z", re.ASCII)
 _YEAR_MS = 366 * 86_400_000
 _DISK_BYTES = 1_000_000_000  # of a new tier that does not say how much disk space it grants
 

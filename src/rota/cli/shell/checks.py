@@ -28,7 +28,7 @@ from rota.model.request.rules import key_trouble
 
 SCRIPT_LIMIT_BYTES = 1024 * 1024
 
-_FUNCTION_PATH = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$")
+_FUNCTION_PATH = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 
 def wrong(option: str, text: str) -> typer.BadParameter:

@@ -20,7 +20,7 @@ from rota.model.request.structure import pointer_part
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{", re.ASCII)
-_SHELL_TEXT = re.compile(r"^(?:/tasks/[^/]*|/defaults)?/(?:script|commands/\d+|stages/\d+/script)$")
+_SHELL_TEXT = re.compile(r"^(?:/tasks/[^/]*|/defaults)?/(?:script|commands/\d+|stages/\d+/script)\Z")
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
 _FRACTION = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
 _WORDS = {

@@ -18,7 +18,7 @@ from rota.model.resources import Resources
 GPU = "gpu"
 Assigned = tuple[tuple[str, tuple[int, ...]], ...]  # kinds other than GPUs, and which of each
 
-_NAME = re.compile(r"^([a-z][a-z-]{0,38}?)([0-9]{1,4})?$", re.ASCII)
+_NAME = re.compile(r"^([a-z][a-z-]{0,38}?)([0-9]{1,4})?\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 DEFAULT_PORTS = range(30_000, 31_000)  # below where Linux takes ports for outgoing connections
 
-_RANGE = re.compile(r"^(\d{1,5})-(\d{1,5})$", re.ASCII)
+_RANGE = re.compile(r"^(\d{1,5})-(\d{1,5})\Z", re.ASCII)
 
 
 def parse_ports(text: str) -> range:

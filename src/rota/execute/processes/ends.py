@@ -135,7 +135,7 @@ def _as_if_by_signal(code: int) -> str:
 
 
 # What the first process, which the engine adds, prints when it can't execute the program.
-_INIT = re.compile(r"^(?:ERROR \(catatonit:\d+\): failed to exec pid1|\[FATAL tini \(\d+\)\] exec .* failed): (.*)$")
+_INIT = re.compile(r"^(?:ERROR \(catatonit:\d+\): failed to exec pid1|\[FATAL tini \(\d+\)\] exec .* failed): (.*)\Z")
 
 
 def container_finish(finish: Finish, *, image: str, program: str) -> Finish:

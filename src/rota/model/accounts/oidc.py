@@ -19,8 +19,8 @@ LONGEST_TEXT = 500
 MOST_GROUPS = 5_000  # of a person; those after them do not count
 
 _EXAMPLE = "write member@acme, operator@pool:gpu or admin@*"
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", re.ASCII)
-_SCOPE = re.compile(r"^[\x21\x23-\x5b\x5d-\x7e]{1,100}$", re.ASCII)
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z", re.ASCII)
+_SCOPE = re.compile(r"^[\x21\x23-\x5b\x5d-\x7e]{1,100}\Z", re.ASCII)
 _SESSION_SECONDS = (300.0, 7 * 86_400.0)
 _FIELDS = (
     *("issuer", "client_id", "client_secret_file", "scopes", "groups_claim", "map", "default"),

@@ -41,7 +41,7 @@ _TRANSPORTS = re.compile(
     r"(dir|docker|docker-archive|docker-daemon|containers-storage|oci|oci-archive|ostree|sif|tarball):", re.ASCII
 )
 
-_LABEL = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$", re.ASCII)
+_LABEL = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}\Z", re.ASCII)
 
 
 def faults_of(request: TaskRequest, pointer: str = "") -> list[Fault]:

@@ -28,8 +28,8 @@ MOST_PRIORITY = 1_000_000
 DEFAULT_BACKOFF_MS = 1_000
 DEFAULT_BACKOFF_LIMIT_MS = 300_000
 
-_FUNCTION = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", re.ASCII)
-_ENVIRONMENT_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$", re.ASCII)
+_FUNCTION = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_ENVIRONMENT_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 _RESERVED_ENVIRONMENT = re.compile(r"^(ROTA_(?!SERVER$)|LD_|GCONV_PATH$|GLIBC_TUNABLES$)")
 BAD_NAME = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 

@@ -26,7 +26,7 @@ from rota.model.units import milliseconds_of
 MOST_MISSED = 1_000
 LONGEST_JITTER_MS = 86_400_000
 MOST_RUNS = 2**31 - 1
-NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", re.ASCII)
+NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z", re.ASCII)
 GRAPH_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 
 Choice = TypeVar("Choice", bound=StrEnum)

@@ -33,10 +33,10 @@ from rota.store.oidc import SignInRow, set_proof, take_sign_in
 from rota.store.principals import lock_accounts
 from rota.ui.pages import redirect
 
-BROWSER = re.compile(r"^[A-Za-z0-9_-]{43}$", re.ASCII)
+BROWSER = re.compile(r"^[A-Za-z0-9_-]{43}\Z", re.ASCII)
 
-_STATE = re.compile(r"^[A-Za-z0-9_-]{64}$", re.ASCII)
-_ERROR = re.compile(r"^[a-z_]{1,60}$", re.ASCII)
+_STATE = re.compile(r"^[A-Za-z0-9_-]{64}\Z", re.ASCII)
+_ERROR = re.compile(r"^[a-z_]{1,60}\Z", re.ASCII)
 _LONGEST_CODE = 8_000
 _AGAIN = "Begin again at the sign-in page of Rota."
 # Refusals of one node that go into the audit log each minute; the others are counted. Anybody may send anything here,

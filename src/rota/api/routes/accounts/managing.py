@@ -48,8 +48,8 @@ OF_ROLE = (
     Parameter("pool", TEXT, "At this pool."),
 )
 
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$", re.ASCII)
-_MAIL = re.compile(r"^[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,190}$")
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}\Z", re.ASCII)
+_MAIL = re.compile(r"^[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,190}\Z")
 
 
 class RoleRequest(msgspec.Struct, forbid_unknown_fields=True):

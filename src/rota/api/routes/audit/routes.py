@@ -37,7 +37,7 @@ router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
 LONGEST_TEXT = 200
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-_HEAD = re.compile(r"^\d{1,18}:[0-9a-f]{64}$", re.ASCII)
+_HEAD = re.compile(r"^\d{1,18}:[0-9a-f]{64}\Z", re.ASCII)
 _LARGEST = 2**63 - 1
 
 _FILTERS = (

@@ -21,7 +21,7 @@ from rota.client.transport.audit_reader import AuditReader
 from rota.model.answers.audit import AuditEntryPage, AuditVerification
 
 MOST_EMPTY_PAGES = 200  # the server searches a bounded number of rows for a page, so one can be empty
-_HEAD = re.compile(r"^\d{1,18}:[0-9a-f]{64}$", re.ASCII)
+_HEAD = re.compile(r"^\d{1,18}:[0-9a-f]{64}\Z", re.ASCII)
 OUTCOMES = ("done", "denied", "failed")
 
 

@@ -22,7 +22,7 @@ AtTenant = Annotated[
 ]
 AtPool = Annotated[str | None, typer.Option("--pool", metavar="POOL", help="At this pool (operators).")]
 
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,253}$", re.ASCII)
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,253}\Z", re.ASCII)
 
 
 def account_name(text: str, where: str = "NAME") -> str:
