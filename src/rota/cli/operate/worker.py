@@ -10,16 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from rota.cli.operate.node_options import disk_options, node_options, token_in
+from rota.cli.operate.tls_options import CaFile, InsecureHttp, trust
 from rota.cli.shell import checks
 from rota.cli.shell.shared_options import takes
 from rota.model.node import node_name_trouble
 from rota.model.units import milliseconds_of
 from rota.servers import addresses_of
+from rota.tls import clear_fault
 
 
 def add_to(app: typer.Typer) -> None:
     app.command(
-        epilog="Example: ROTA_TOKEN=… rota worker --server http://a:7070,http://b:7070 --label zone=a",
+        epilog="Example: ROTA_TOKEN=… rota worker --server https://a:7070,https://b:7070 --ca ca.pem --label zone=a",
     )(worker)
 
 
@@ -35,6 +37,8 @@ def worker(
         str | None, typer.Option(help="A worker's token. Better in ROTA_TOKEN, where `ps` can't show it.")
     ] = None,
     token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File that holds the token.")] = None,
+    ca: CaFile = None,
+    insecure_http: InsecureHttp = False,
     pool: Annotated[str, typer.Option(help="Pool to join.")] = "default",
     name: Annotated[
         str | None, typer.Option(help="Name of this node, unique in its pool. (default: host name)")
@@ -59,6 +63,7 @@ def worker(
     """Run the agent that makes this machine a node."""
     from rota.cli.operate.worker_node import WorkerOptions, run_worker  # noqa: PLC0415 - loads the whole agent
 
+    trust(ca, insecure_http=insecure_http)
     options = WorkerOptions(
         servers=_servers(server or os.environ.get("ROTA_SERVER", "")),
         token=_token(token, token_file),
@@ -79,9 +84,13 @@ def _servers(text: str) -> tuple[str, ...]:
     if not text.strip():
         raise checks.wrong("--server", "name at least one server node")
     try:
-        return addresses_of(text)
+        servers = addresses_of(text)
     except ValueError as error:
         raise checks.wrong("--server", str(error)) from None
+    fault = clear_fault(servers)
+    if fault is not None:
+        raise checks.wrong("--server", fault)
+    return servers
 
 
 def _token(given: str | None, file: Path | None) -> str:

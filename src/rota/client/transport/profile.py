@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rota import running_task
+from rota import running_task, tls
 from rota.client.errors import ConfigurationError
 from rota.client.transport.local_files import replaced_file
 from rota.client.transport.starting import profile_path
@@ -28,6 +28,8 @@ class Profile:
     servers: tuple[str, ...]
     token: str | None = field(default=None, repr=False)
     tenant: str | None = None  # that requests are to; None: the token's own
+    ca: str = ""  # the file with the authorities that are trusted; "": the machine's
+    insecure_http: bool = False  # the token may travel in clear
 
 
 def resolve(
@@ -38,6 +40,7 @@ def resolve(
         server, token = access[0], token or access[1]
     server = server or environment.get("ROTA_SERVER") or None
     token = token or environment.get("ROTA_TOKEN") or None
+    ca, insecure_http = environment.get(tls.CA_VARIABLE, ""), tls.allows_clear(environment)
     servers = None if server is None else _servers(server)
     if servers is None or token is None:
         path = profile_path(environment)
@@ -46,10 +49,12 @@ def resolve(
             # A token belongs to its servers: never send the file's token to an address that the file does not name.
             if token is None and (servers is None or set(servers) <= set(stored.servers)):
                 token = stored.token
+            if servers is None or set(servers) <= set(stored.servers):
+                ca, insecure_http = ca or stored.ca, insecure_http or stored.insecure_http
             servers = servers or stored.servers
     if servers is None:
         raise ConfigurationError(f"no server is named; {HOW_TO_NAME_A_SERVER}")
-    return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")))
+    return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")), ca, insecure_http)
 
 
 def read_profile(path: Path) -> Profile:
@@ -67,7 +72,15 @@ def read_profile(path: Path) -> Profile:
     if not isinstance(server, str) or not isinstance(token, str | None):
         wanted = 'server = "http://…" (several with commas) and token = "…"'
         raise ConfigurationError(f"profile {path}: write {wanted}, both as text")
-    return Profile(_servers(server), token)
+    ca, insecure_http = document.get("ca", ""), document.get("insecure_http", False)
+    if not isinstance(ca, str) or not isinstance(insecure_http, bool):
+        raise ConfigurationError(f'profile {path}: write ca = "FILE" as text, and insecure_http as true or false')
+    return Profile(
+        _servers(server),
+        token,
+        ca=str(path.absolute().parent / Path(ca).expanduser()) if ca else "",
+        insecure_http=insecure_http,
+    )
 
 
 def write_profile(profile: Profile, path: Path) -> None:
@@ -75,6 +88,10 @@ def write_profile(profile: Profile, path: Path) -> None:
     lines = [f"server = {_toml_text(','.join(profile.servers))}"]
     if profile.token is not None:
         lines.append(f"token = {_toml_text(profile.token)}")
+    if profile.ca:
+        lines.append(f"ca = {_toml_text(profile.ca)}")
+    if profile.insecure_http:
+        lines.append("insecure_http = true")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with replaced_file(path, private=True) as file:

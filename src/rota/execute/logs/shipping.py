@@ -18,7 +18,7 @@ import structlog
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from rota import keepalive, wire
+from rota import keepalive, tls, wire
 from rota.execute.backoff import Backoff
 from rota.execute.logs.capture import CHUNK_BYTES, INLINE_BYTES, Capture, Unsent
 from rota.execute.logs.pipes import Flow
@@ -131,7 +131,8 @@ class LogShipper:
             try:
                 await self._connected()
             except* (OSError, TimeoutError, websockets.WebSocketException, wire.WireError) as errors:
-                log.warning("there is no log connection", error=str(errors.exceptions[0])[:200])
+                why = tls.explain(errors.exceptions[0], self._servers.current) or str(errors.exceptions[0])
+                log.warning("there is no log connection", error=why[:200])
             for number in sorted(self._unacknowledged, reverse=True):
                 self._ready.extendleft(reversed(self._unacknowledged[number]))
             self._unacknowledged.clear()
@@ -292,6 +293,7 @@ class LogShipper:
     async def _connected(self) -> None:
         async with connect(
             f"ws{self._servers.current.removeprefix('http')}/v1/worker/logs",
+            ssl=tls.trusted_at(self._servers.current),
             additional_headers={"Authorization": f"Bearer {self._token}"},
             compression=None,
             max_size=wire.MAX_FRAME_BYTES,
