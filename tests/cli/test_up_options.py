@@ -13,9 +13,11 @@ from rota.cli.operate.one_machine import UpOptions
 from tests.cli.conftest import Rota
 
 # What a single machine does not need: it has one server node and one worker, which know each other and share all data.
+ENCRYPTION, TRUST = {"--tls-cert", "--tls-key"}, {"--ca", "--insecure-http"}
 OF_CLUSTERS = {
-    "serve": {"--host", "--url", "--name", "--roles", "--tokens"},
-    "worker": {"--server", "--token", "--token-file", "--pool", "--name", "--stop-within", "--once", "--idle-exit"},
+    "serve": {"--host", "--url", "--name", "--roles", "--tokens", "--trusted-proxies"} | ENCRYPTION | TRUST,
+    "worker": {"--server", "--token", "--token-file", "--pool", "--name", "--stop-within", "--once", "--idle-exit"}
+    | TRUST,
 }
 
 
