@@ -10,10 +10,13 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from rota.keepalive import DEAD_SECONDS, Keepalive
 from rota.model.accounts.oidc import OidcSettings
+
+Network = IPv4Network | IPv6Network
 
 
 class SettingsError(ValueError):
@@ -73,6 +76,10 @@ class Settings:
     port: int = 7070
     url: str = ""  # the address for other machines; derived from host and port unless given
     public_url: str = ""  # the address that people's browsers use, if a proxy stands before this server
+    tls_cert: str = ""  # path of the certificate and those between it and its authority; "": no TLS
+    tls_key: str = ""  # path of its private key
+    insecure_http: bool = False  # tokens may travel in clear between machines
+    trusted_proxies: tuple[Network, ...] = ()  # whose word about a client's address is taken
     name: str = ""
     roles: tuple[str, ...] = ("api", "leader")
     database_connections: int = 10
@@ -98,7 +105,8 @@ class Settings:
 
     @property
     def advertised_url(self) -> str:
-        return self.url or f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.url or f"{'https' if self.tls_cert else 'http'}://{host}:{self.port}"
 
 
 def timings_from_environment() -> Timings:

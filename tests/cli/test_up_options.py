@@ -13,8 +13,9 @@ from rota.cli.operate.one_machine import UpOptions
 from tests.cli.conftest import Rota
 
 # What a single machine does not need: it has one server node and one worker, which know each other and share all data.
+ENCRYPTION, TRUST = {"--tls-cert", "--tls-key"}, {"--ca", "--insecure-http"}
 OF_CLUSTERS = {
-    "serve": {"--host", "--url", "--name", "--roles", "--tokens"},
+    "serve": {"--host", "--url", "--name", "--roles", "--tokens", "--trusted-proxies"} | ENCRYPTION | TRUST,
     "worker": {
         "--server",
         "--join",
@@ -26,7 +27,8 @@ OF_CLUSTERS = {
         "--stop-within",
         "--once",
         "--idle-exit",
-    },
+    }
+    | TRUST,
 }
 
 

@@ -86,16 +86,16 @@ async def test_each_of_several_concurrent_calls_has_its_own_key() -> None:
 
 
 def test_a_named_server_is_not_sent_the_calls_key() -> None:
-    running_task.enter(RunningTask(7, "http://ours:1", "our-key"))
+    running_task.enter(RunningTask(7, "http://localhost:1", "our-key"))
     try:
         elsewhere = resolve("http://elsewhere:1", environment={"ROTA_PROFILE": ""})
         assert (elsewhere.servers, elsewhere.token) == (("http://elsewhere:1",), None)
-        assert resolve(environment=OUTSIDE) == Profile(("http://ours:1",), "our-key")
+        assert resolve(environment=OUTSIDE) == Profile(("http://localhost:1",), "our-key")
         inside = _default_client()
         assert _default_client() is inside
     finally:
         running_task.enter(None)
-    running_task.enter(RunningTask(8, "http://ours:1", "next-key"))
+    running_task.enter(RunningTask(8, "http://localhost:1", "next-key"))
     try:
         assert _default_client() is not inside
     finally:

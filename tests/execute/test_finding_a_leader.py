@@ -56,7 +56,7 @@ async def test_a_server_that_answered_in_between_is_said_to_be_away_again() -> N
         nonlocal asked
         asked += 1
         if asked in (3, 4):
-            return httpx.Response(200, json={"url": "http://a", "epoch": 1})
+            return httpx.Response(200, json={"url": "http://localhost", "epoch": 1})
         return _away(request)
 
     assert len(await _ask(8, flapping)) == 4

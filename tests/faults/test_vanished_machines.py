@@ -21,7 +21,10 @@ PORT = 7070
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
-def test_after_a_partition_no_end_of_any_connection_is_left_and_the_cluster_works_again(tmp_path: Path) -> None:
+def test_after_a_partition_no_end_of_any_connection_is_left_and_the_cluster_works_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_INSECURE_HTTP", "1")  # between two network namespaces of this machine
     with FarMachine() as far, postgres_on(far.here, tmp_path) as postgres:
         database = postgres.create()
         with Cluster(database, tmp_path / "cluster", time_scale=SCALE) as cluster:

@@ -143,9 +143,17 @@ class Cluster:
         for process in [*self.workers, *self.servers]:
             process.stop()
 
-    def add_server(self, *, start: bool = True, database: str | None = None, **environment: str) -> Process:
-        """A server node. `database` may be another way to the same database, such as a chaos proxy."""
+    def add_server(
+        self, *, start: bool = True, database: str | None = None, certificates: Path | None = None, **environment: str
+    ) -> Process:
+        """A server node. `database` may be another way to the same database, such as a chaos proxy.
+
+        `certificates`: a folder of `rota tls init`; the node speaks TLS, and trusts its authority and no other.
+        """
         port = free_port()
+        if certificates is not None:
+            pair = {"ROTA_TLS_CERT": "server.pem", "ROTA_TLS_KEY": "server.key", "ROTA_CA": "ca.pem"}
+            environment = {name: str(certificates / file) for name, file in pair.items()} | environment
         name = f"server-{len(self.servers)}"
         process = Process(
             name,
@@ -161,7 +169,7 @@ class Cluster:
             self.folder,
         )
         self.servers.append(process)
-        self.urls.append(f"http://127.0.0.1:{port}")
+        self.urls.append(f"{'http' if certificates is None else 'https'}://127.0.0.1:{port}")
         if start:
             process.start()
         return process

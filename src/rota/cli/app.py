@@ -102,6 +102,7 @@ _PANELS = {
         "worker": ("operate.worker", "Run the agent that makes this machine a node."),
         "server": ("commands.cluster", "Show server nodes."),
         "doctor": ("operate.doctor", "Check what this machine can do for Rota, and how to get what is missing."),
+        "tls": ("operate.tls", "Make and renew certificates for server nodes."),
         "db": ("operate.db", "Show and upgrade the database schema."),
         "simulate": ("simulate.commands", "Run the scheduler in virtual time: traces, load, faults."),
     },
@@ -173,6 +174,10 @@ def _root(
     context: typer.Context,
     tenant: Annotated[  # taken before the tree is built, see `choose_tenant`
         str | None, typer.Option("--tenant", metavar="NAME", help="Tenant to talk to, if you have a role at several.")
+    ] = None,
+    ca: Annotated[  # likewise
+        str | None,
+        typer.Option("--ca", metavar="FILE", help="Trust the authorities in this file only. Else ROTA_CA."),
     ] = None,
     version: Annotated[bool, typer.Option("-V", "--version", help="Show the version.")] = False,
 ) -> None:

@@ -181,11 +181,12 @@ def _module_behind_main() -> str:
     return stem
 
 
+_NAMING = ("ROTA_SERVER", "ROTA_TOKEN", "ROTA_PROFILE", "ROTA_CA", "ROTA_INSECURE_HTTP")
+
+
 def _default_client() -> Client:
     """A client of what the running task or the environment names now: both may have changed since the last submit."""
-    return _client_of(
-        running_task.access(), *(os.environ.get(name) for name in ("ROTA_SERVER", "ROTA_TOKEN", "ROTA_PROFILE"))
-    )
+    return _client_of(running_task.access(), *map(os.environ.get, _NAMING))
 
 
 @functools.lru_cache(maxsize=32)  # a process outlives many running tasks, each with a key of its own

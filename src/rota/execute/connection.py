@@ -94,10 +94,16 @@ class ControlConnection:
             if answer.status_code == 200:
                 self._refused = None
                 self._said.pop(server, None)
-                return msgspec.json.decode(answer.content, type=LeaderAddress)
+                leader = msgspec.json.decode(answer.content, type=LeaderAddress)
+                fault = tls.clear_fault([leader.url])
+                if fault is None:
+                    return leader
+                self._say(server, "the leader can't be used", fault)
+                return None
             self._note_refusal(server, answer)
         except (httpx.HTTPError, msgspec.DecodeError) as error:
-            self._say(server, "a server does not answer", str(error) or type(error).__name__)
+            why = tls.explain(error, server) or str(error) or type(error).__name__
+            self._say(server, "a server does not answer", why)
         return None
 
     def _say(self, server: str, event: str, why: str) -> None:
@@ -128,6 +134,7 @@ class ControlConnection:
         try:
             async with connect(
                 f"ws{leader.url.removeprefix('http')}/v1/worker/control?pool={quote(self._me.pool)}",
+                ssl=tls.trusted_at(leader.url),
                 additional_headers=await self._headers(),
                 compression=None,
                 max_size=wire.MAX_FRAME_BYTES,
@@ -147,7 +154,8 @@ class ControlConnection:
             self._me.credential.refused()
             log.warning("the control connection was refused", why=str(refused.exceptions[0])[:200])
         except* (Stale, OSError, TimeoutError, NoTokenYet, websockets.WebSocketException, wire.WireError) as errors:
-            log.warning("the control connection ended", error=str(errors.exceptions[0])[:200])
+            why = tls.explain(errors.exceptions[0], leader.url) or str(errors.exceptions[0])
+            log.warning("the control connection ended", error=why[:200])
         return close is not None and self._closed(close)
 
     def _closed(self, error: websockets.ConnectionClosed) -> bool:

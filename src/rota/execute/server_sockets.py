@@ -145,10 +145,14 @@ class ServerSockets:
                         url.hostname,
                         url.port or (443 if secure else 80),
                         limit=_PIECE_BYTES,
-                        ssl=tls.trusted() if secure else None,
+                        ssl=tls.trusted_at(self._servers.current),
                     )
             except OSError as error:  # a time-out is one
-                log.info("a server does not answer a task", server=self._servers.current, why=str(error)[:200])
+                log.info(
+                    "a server does not answer a task",
+                    server=self._servers.current,
+                    why=(tls.explain(error, self._servers.current) or str(error))[:200],
+                )
                 self._servers.advance()
                 continue
             keepalive.DEFAULT.apply(stream[1].get_extra_info("socket"))

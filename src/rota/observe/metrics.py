@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -69,6 +69,13 @@ class Metrics:
     def count_connections(self, connections: Sized, ended: Mapping[str, int]) -> None:
         """From now on, of the HTTP server: how many are open, and how many were ended for which reason."""
         self.registry.register(_Connections(connections, ended))
+
+    def count_days(self, days_left: Callable[[], float]) -> None:
+        """From now on, until the certificate of this server node expires."""
+        gauge = Gauge(
+            "rota_tls_certificate_days_left", "Days until this node's certificate expires.", registry=self.registry
+        )
+        gauge.set_function(days_left)
 
     def text(self, figures: NodeFigures) -> bytes:
         scratch = CollectorRegistry()

@@ -18,6 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from rota.api.problems import problem_response
 from rota.keepalive import Keepalive
 from rota.model.errors import Problem, unavailable
+from rota.server.certificate import Certificate
 from rota.server.connections import Connections
 from rota.wire import MAX_FRAME_BYTES
 
@@ -27,9 +28,17 @@ SLOWEST_BYTES_PER_SECOND = 512  # of a reader
 class HttpConfig(uvicorn.Config):
     """uvicorn's configuration, and what its connections share."""
 
-    def __init__(self, app: ASGIApp, connections: Connections, keepalive: Keepalive) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        connections: Connections,
+        keepalive: Keepalive,
+        *,
+        certificate: Certificate | None = None,
+    ) -> None:
         self.connections = connections
         self.keepalive = keepalive
+        self.certificate = certificate
         super().__init__(
             app,
             loop="none",

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import resource
 import socket
+from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from rota.server.certificate import Certificate
 from rota.server.connections import Connections
+from rota.server.encrypted_listener import EncryptedHttp, EncryptedListener
 from rota.server.http_protocol import HttpConfig
+from rota.server.trusted_proxies import TrustedProxies
 from rota.settings import HttpLimits, Settings
 
 log = structlog.get_logger()
@@ -31,15 +37,32 @@ class HttpServer(uvicorn.Server):
     def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
         self.connections = config.connections
+        self.certificate = config.certificate
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        config, certificate = self.config, self.certificate
+        if certificate is None:
+            await super().startup(sockets=sockets)
+            return
+        await self.lifespan.startup()
+
+        def make(counted: Callable[[], None]) -> EncryptedHttp:
+            return EncryptedHttp(config, self.server_state, self.lifespan.state, counted=counted)
+
+        listeners = [EncryptedListener(each, certificate, self.connections, make) for each in sockets or ()]
+        self.servers = cast(list[asyncio.base_events.Server], listeners)
+        self.started = True
 
     @contextlib.contextmanager
     def capture_signals(self):  # type: ignore[no-untyped-def]
         yield
 
 
-def http_server(app: ASGIApp, settings: Settings) -> HttpServer:
+def http_server(app: ASGIApp, settings: Settings, certificate: Certificate | None = None) -> HttpServer:
     connections = Connections(_within_open_files(settings.http))
-    return HttpServer(HttpConfig(app, connections, settings.timings.keepalive))
+    if settings.trusted_proxies:
+        app = TrustedProxies(app, settings.trusted_proxies)
+    return HttpServer(HttpConfig(app, connections, settings.timings.keepalive, certificate=certificate))
 
 
 def listen(settings: Settings) -> socket.socket:

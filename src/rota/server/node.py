@@ -41,6 +41,7 @@ from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.operations.batch import Batches
 from rota.operations.runner import Operations
+from rota.server.certificate import open_certificate
 from rota.server.housekeeping import (
     run_audit_seals,
     run_expiry,
@@ -84,6 +85,7 @@ async def run_node(
 ) -> None:
     """Serves until SIGTERM or SIGINT, first only that it waits for its database. `on_schema`: its schema is there."""
     secret_keys = open_key_file(settings.secrets_key)
+    certificate = open_certificate(settings)
     holder = new_holder(secrets.randbits(128))
 
     async def open_parts() -> _Parts:
@@ -94,7 +96,7 @@ async def run_node(
 
     entrance = Entrance()
     listener = listen(settings)
-    server = http_server(entrance, settings)
+    server = http_server(entrance, settings, certificate)
     stop = _stop_signals()
     serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
     starting = asyncio.create_task(until_database(open_parts, entrance.wait), name="start")
@@ -142,7 +144,11 @@ async def _run(
     # of the start.
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
-    background = [asyncio.create_task(loop, name=name) for name, loop in _loops(services).items()]
+    loops = _loops(services)
+    if server.certificate is not None:
+        loops["certificate"] = server.certificate.run()
+        app.state.metrics.count_days(server.certificate.days_left)
+    background = [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
     try:
         entrance.app = app
         log.info("node.serving", url=settings.advertised_url, name=settings.name)

@@ -135,9 +135,7 @@ def test_a_terminal_is_shown_names_and_does_not_obey_them(served: Served, comman
         ("POST", "/v1/tasks", {"function": "module:function\n"}),
     ],
 )
-def test_a_line_break_at_the_end_makes_no_name(
-    served: Served, method: str, path: str, body: dict[str, object]
-) -> None:
+def test_a_line_break_at_the_end_makes_no_name(served: Served, method: str, path: str, body: dict[str, object]) -> None:
     refused = served.send(method, path, body, token=served.cluster.tokens.admin)
     assert refused.status_code == 422, refused.text
     problem(refused)

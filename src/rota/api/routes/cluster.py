@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -30,6 +32,7 @@ from rota.model.tenant import Caller
 from rota.model.units import milliseconds_of
 from rota.node_identity import fingerprint
 from rota.store import doctor, node_keys, nodes, reading
+from rota.store.database_hosts import unverified_hosts
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
@@ -261,4 +264,6 @@ async def check_database(request: Request) -> Response:
     services, _ = await authorise(request)
     read_query(request)
     async with services.database.engine() as connection:
-        return answer(filled(DatabaseCheck, await doctor.examine(connection)))
+        examined = await doctor.examine(connection)
+    hosts = list(unverified_hosts(services.settings.database, os.environ))
+    return answer(filled(DatabaseCheck, examined, unverified_hosts=hosts))

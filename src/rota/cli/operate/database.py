@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import asyncpg
 import typer
@@ -13,6 +14,7 @@ from rota.cli.operate.own_process import say
 from rota.cli.shell.reasons import reason_of
 from rota.model.answers.cluster import DatabaseCheck
 from rota.store import doctor, migrations
+from rota.store.database_hosts import unverified_hosts
 from rota.store.migrations import SchemaVersion
 from rota.store.trouble import refusal, why_unreachable
 
@@ -35,7 +37,13 @@ def findings(url: str) -> list[Finding]:
     except _UNUSABLE as error:
         return [Finding("database", "broken", _sentence(error), "check --database")]
     return findings_of(
-        DatabaseCheck(postgresql=seen.postgresql, schema=seen.schema, is_current=seen.is_current, stuck=seen.stuck)
+        DatabaseCheck(
+            postgresql=seen.postgresql,
+            schema=seen.schema,
+            is_current=seen.is_current,
+            stuck=seen.stuck,
+            unverified_hosts=list(unverified_hosts(url, os.environ)),
+        )
     )
 
 

@@ -15,6 +15,10 @@ def findings_of(seen: DatabaseCheck) -> list[Finding]:
         _judged("database", version, is_good=seen.postgresql >= OLDEST, remedy=f"PostgreSQL {OLDEST} or newer"),
         _judged("schema", f"version {seen.schema}", is_good=seen.is_current, remedy="rota db upgrade"),
     ]
+    if seen.unverified_hosts:
+        remedy = "append sslmode=verify-full to the database's URL"
+        detail = f"{', '.join(seen.unverified_hosts)}: nobody checks that it is the database, or that it encrypts"
+        found.append(Finding("link to database", "missing", detail, remedy))
     if seen.stuck is not None:
         found.append(_judged("stuck tasks", _stuck(seen.stuck), is_good=not seen.stuck, remedy="please report"))
     return found

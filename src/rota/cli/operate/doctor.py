@@ -9,7 +9,9 @@ from __future__ import annotations
 import enum
 import json
 import os
+import ssl
 import sys
+import time
 from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rota import tls
 from rota.cli.operate.database_findings import findings_of
 from rota.cli.operate.finding import Finding
 from rota.cli.operate.oidc_options import oidc_setting
@@ -32,7 +35,10 @@ from rota.client.transport.profile import resolve
 if TYPE_CHECKING:
     import httpx
 
+    from rota.client._sync.client import Client
+
 _SERVER_SECONDS = 5.0
+_WARN_DAYS = 14
 _NO_SERVER = "rota up, or set ROTA_SERVER"
 
 
@@ -146,15 +152,32 @@ def _server() -> list[Finding]:
     found = []
     for server in profile.servers:
         try:
-            answered = httpx.get(f"{server}/readyz", timeout=_SERVER_SECONDS, trust_env=False)
+            with httpx.Client(timeout=_SERVER_SECONDS, trust_env=False, verify=tls.trusted(profile.ca)) as http:
+                answered = http.get(f"{server}/readyz")
+                found += [_ready(server, answered), *_link(server, answered)]
         except httpx.TimeoutException as error:
             why = f"no answer within {_SERVER_SECONDS:g} s ({type(error).__name__})"
             found.append(Finding("server", "broken", f"{server}: {why}", _NO_SERVER))
         except httpx.HTTPError as error:
-            found.append(Finding("server", "broken", f"{server}: {reason_of(error)}", _NO_SERVER))
-        else:
-            found.append(_ready(server, answered))
+            why = tls.explain(error, server) or reason_of(error)
+            found.append(Finding("server", "broken", f"{server}: {why}", _NO_SERVER))
     return found
+
+
+def _link(server: str, answered: httpx.Response) -> list[Finding]:
+    """Whether others can read what is sent there, and how long its certificate is still good."""
+    if tls.is_clear(server):
+        detail = f"{server} is not encrypted: tokens can be read on the way"
+        return [Finding("link to server", "missing", detail, "rota tls init, rota serve --tls-cert --tls-key")]
+    stream = answered.extensions["network_stream"]
+    encrypted = stream.get_extra_info("ssl_object")
+    if encrypted is None:
+        return []
+    days = int((ssl.cert_time_to_seconds(encrypted.getpeercert()["notAfter"]) - time.time()) // 86_400)
+    detail = f"{server}: it expires in {days} days"
+    if days > _WARN_DAYS:
+        return [Finding("certificate", "ok", detail)]
+    return [Finding("certificate", "missing", detail, "rota tls renew, where the servers' certificates were made")]
 
 
 def _ready(server: str, answered: httpx.Response) -> Finding:
@@ -194,10 +217,23 @@ def _database(given: str | None) -> list[Finding]:
     return findings(url)
 
 
+def _servers_in_clear(client: Client) -> list[Finding]:
+    """Those at addresses of other machines that do not encrypt, whichever address this client uses."""
+    try:
+        listed = client.perform(cluster_calls.servers())
+    except Refused:
+        return []  # it shows them to other tokens only
+    present = {server.url or "" for server in listed.servers if server.state in ("up", "silent")}
+    clear = sorted(filter(tls.is_clear, present))
+    detail = f"{', '.join(clear)}: workers' and servers' tokens can be read on the way"
+    return [Finding("link between nodes", "missing", detail, "rota serve --tls-cert --tls-key")] if clear else []
+
+
 def _database_of_server() -> list[Finding]:
     try:
         with connect() as client:
-            return findings_of(client.perform(cluster_calls.database()))
+            found = findings_of(client.perform(cluster_calls.database()))
+            return [*found, *_servers_in_clear(client)]
     except ConfigurationError:
         return []  # no server is named, which is a finding already
     except NotFound:

@@ -50,6 +50,8 @@ WORKER_OWN_SECONDS = 2.4
 STOP_SECONDS = {"worker": 2.9, "server node": 3.5}
 POSTGRES_STOP_SECONDS = 4.1
 LAST_STOP_SECONDS = 4.3  # for whatever else was started
+# Of a `rota serve` on this machine: here nothing leaves loopback, and the worker is told an http address.
+_WITHOUT_TLS = {"ROTA_TLS_CERT": "", "ROTA_TLS_KEY": ""}
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -262,6 +264,7 @@ def _parts(options: UpOptions, database: str) -> list[Part]:
                 "ROTA_DATABASE": database,
                 "ROTA_SECRETS_KEY_FILE": secrets_key,
                 "ROTA_OBJECTS": options.objects,
+                **_WITHOUT_TLS,
             },
             logs / "server.log",
         ),

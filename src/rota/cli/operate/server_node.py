@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import structlog
@@ -10,7 +12,9 @@ import uvloop
 from rota.admit.first_tokens import ensure_first_tokens, has_tokens
 from rota.cli.operate.json_logging import configure_logging, fail
 from rota.cli.operate.own_process import CRASHED, announce_ready, leave_no_dump, say
+from rota.server.certificate import read_pair
 from rota.server.http_server import CantListen
+from rota.server.links import links_in_clear
 from rota.server.node import run_node
 from rota.settings import Settings, SettingsError
 from rota.store.key_file import open_key_file
@@ -24,9 +28,13 @@ def run_server(settings: Settings, tokens: Path) -> int:
     leave_no_dump()
     try:
         open_key_file(settings.secrets_key)  # before anything starts
+        if settings.tls_cert:
+            read_pair(Path(settings.tls_cert), Path(settings.tls_key), time.time())
     except SettingsError as error:
         return say(str(error), 2)
     configure_logging()
+    for event, details in links_in_clear(settings, os.environ):
+        log.warning(event, **details)
     try:
         uvloop.run(_serve(settings, tokens.absolute()))
     except SettingsError as error:

@@ -10,16 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from rota.cli.operate.node_options import disk_options, node_options, token_in
+from rota.cli.operate.tls_options import CaFile, InsecureHttp, trust
 from rota.cli.shell import checks
 from rota.cli.shell.shared_options import takes
 from rota.model.node import node_name_trouble
 from rota.model.units import milliseconds_of
 from rota.servers import addresses_of
+from rota.tls import clear_fault
 
 
 def add_to(app: typer.Typer) -> None:
     app.command(
-        epilog="Example: ROTA_JOIN_TOKEN=… rota worker --server http://a:7070,http://b:7070 --label zone=a",
+        epilog="Example: ROTA_JOIN_TOKEN=… rota worker --server https://a:7070 --ca ca.pem --label zone=a",
     )(worker)
 
 
@@ -43,6 +45,8 @@ def worker(
         str | None, typer.Option(help="A worker's token, for a node without a key. Better in ROTA_TOKEN.")
     ] = None,
     token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File that holds the token.")] = None,
+    ca: CaFile = None,
+    insecure_http: InsecureHttp = False,
     pool: Annotated[str, typer.Option(help="Pool to join.")] = "default",
     name: Annotated[
         str | None, typer.Option(help="Name of this node, unique in its pool. (default: host name)")
@@ -67,6 +71,7 @@ def worker(
     """Run the agent that makes this machine a node."""
     from rota.cli.operate.worker_node import KEY_FILE, WorkerOptions, run_worker  # noqa: PLC0415 - loads the whole agent
 
+    trust(ca, insecure_http=insecure_http)
     join_token = join or token_in(join_file, "--join-file") or os.environ.get("ROTA_JOIN_TOKEN", "")
     found = _token(token, token_file, needed=not join_token and not (data / KEY_FILE).exists())
     options = WorkerOptions(
@@ -90,9 +95,13 @@ def _servers(text: str) -> tuple[str, ...]:
     if not text.strip():
         raise checks.wrong("--server", "name at least one server node")
     try:
-        return addresses_of(text)
+        servers = addresses_of(text)
     except ValueError as error:
         raise checks.wrong("--server", str(error)) from None
+    fault = clear_fault(servers)
+    if fault is not None:
+        raise checks.wrong("--server", fault)
+    return servers
 
 
 def _token(given: str | None, file: Path | None, *, needed: bool) -> str:

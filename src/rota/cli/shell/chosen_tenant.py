@@ -1,6 +1,6 @@
-"""`rota --tenant NAME COMMAND …`: the tenant that a command line is to, before the command's own options.
+"""`rota --tenant NAME --ca FILE COMMAND …`: whom a command line is to and what it trusts, before its own options.
 
-It is read before the command tree is built, and put into ROTA_TENANT, which every client of this process reads.
+They are read before the command tree is built, and put into variables which every client of this process reads.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ import os
 
 from rota.cli.shell import checks
 
-_OPTION = "--tenant"
+_VARIABLES = {"--tenant": "ROTA_TENANT", "--ca": "ROTA_CA"}
 
 
 def choose_tenant(arguments: list[str]) -> list[str]:
-    """The arguments without a first `--tenant NAME`, which is then the tenant of this process."""
-    first = next(iter(arguments), "")
-    if first.startswith(f"{_OPTION}="):
-        name, rest = first.removeprefix(f"{_OPTION}="), arguments[1:]
-    elif first == _OPTION and len(arguments) > 1:
-        name, rest = arguments[1], arguments[2:]
-    else:
-        return arguments
-    os.environ["ROTA_TENANT"] = checks.word(_OPTION, name)
-    return rest
+    """The arguments without a first `--tenant NAME` and `--ca FILE`, which then hold for this process."""
+    while arguments:
+        option, equals, value = arguments[0].partition("=")
+        if option not in _VARIABLES or not (equals or len(arguments) > 1):
+            break
+        value, arguments = (value, arguments[1:]) if equals else (arguments[1], arguments[2:])
+        os.environ[_VARIABLES[option]] = checks.word(option, value) if option == "--tenant" else value
+    return arguments

@@ -7,18 +7,17 @@ header; no message and no address ever contains it.
 from __future__ import annotations
 
 import itertools
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import httpx
 
-from rota import running_task
+from rota import running_task, tls
 from rota.client.calls.artifact_calls import Upload
 from rota.client.calls.call import Call
 from rota.client.calls.outcomes import error_of
-from rota.client.errors import NotFound, RotaError, Unreachable
+from rota.client.errors import ConfigurationError, NotFound, RotaError, Unreachable
 from rota.client.transport.profile import Profile
 from rota.servers import socket_of
 
@@ -64,7 +63,11 @@ def url_of(server: str) -> str:
 
 
 def http_options(profile: Profile, transport: Callable[..., Any]) -> dict[str, Any]:
-    """The arguments of `httpx.Client` and `httpx.AsyncClient`. `transport`: their own kind, for a socket."""
+    """The arguments of `httpx.Client` and `httpx.AsyncClient`. `transport`: their own kind, for a socket.
+
+    ConfigurationError if the token would travel in clear, or if no server could be trusted.
+    """
+    _check_link(profile)
     headers = {"Accept": "application/json", "User-Agent": profile.program}
     if profile.token is not None:
         headers["Authorization"] = f"Bearer {profile.token}"
@@ -76,11 +79,21 @@ def http_options(profile: Profile, transport: Callable[..., Any]) -> dict[str, A
         return {"headers": headers, "transport": transport(uds=path, limits=LIMITS)}
     return {
         "headers": headers,
-        # The system's certificates, so that an organisation's own authority works. Plain http needs none
-        # (redirects are not followed, so it stays plain), and loading them takes time at every start.
-        "verify": ssl.create_default_context() if secure else False,
+        # Plain http needs no certificates: redirects are not followed, so it stays plain.
+        "verify": tls.trusted(profile.ca) if secure else False,
         "limits": LIMITS,
     }
+
+
+def _check_link(profile: Profile) -> None:
+    fault = tls.clear_fault(profile.servers)
+    if fault is not None and profile.token is not None and not profile.insecure_http:
+        raise ConfigurationError(fault)
+    try:
+        if profile.servers[0].startswith("https://"):
+            tls.check_authorities(profile.ca)
+    except tls.BadAuthorities as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def request_for(
@@ -149,7 +162,9 @@ def unreachable(error: httpx.TransportError | Unreachable, server: str) -> Unrea
         error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol
     )
     fault = "did not answer in time" if isinstance(error, httpx.TimeoutException) else "cannot be reached"
-    reason = str(error)
+    reason = tls.explain(error, server) or str(error)
+    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError) and server.startswith("http://"):
+        reason = f"{reason or 'it ended the connection'} (if it has a certificate, its address is https)"
     return Unreachable(f"the server at {server} {fault}{f': {reason}' if reason else ''}", sent=not never_sent)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rota import running_task
+from rota import running_task, tls
 from rota.client.errors import ConfigurationError
 from rota.client.transport.local_files import replaced_file
 from rota.client.transport.starting import profile_path
@@ -29,6 +29,8 @@ class Profile:
     servers: tuple[str, ...]
     token: str | None = field(default=None, repr=False)
     tenant: str | None = None  # that requests are to; None: the token's own
+    ca: str = ""  # the file with the authorities that are trusted; "": the machine's
+    insecure_http: bool = False  # the token may travel in clear
     login: str | None = None  # the user as whom `rota login` got the token; None: it has come in another way
     before: str | None = None  # the file with the profile that was here before `rota login`
     program: str = field(default="rota-python", compare=False)  # what sends the requests, for the server's audit log
@@ -50,6 +52,7 @@ def resolve(
         server, token = access[0], token or access[1]
     server = server or environment.get("ROTA_SERVER") or None
     token = token or environment.get("ROTA_TOKEN") or None
+    ca, insecure_http = environment.get(tls.CA_VARIABLE, ""), tls.allows_clear(environment)
     servers = None if server is None else _servers(server)
     if servers is None or token is None:
         path = profile_path(environment)
@@ -58,10 +61,19 @@ def resolve(
             # A token belongs to its servers: never send the file's token to an address that the file does not name.
             if token is None and (servers is None or set(servers) <= set(stored.servers)):
                 token = stored.token
+            if servers is None or set(servers) <= set(stored.servers):
+                ca, insecure_http = ca or stored.ca, insecure_http or stored.insecure_http
             servers = servers or stored.servers
     if servers is None:
         raise ConfigurationError(f"no server is named; {HOW_TO_NAME_A_SERVER}")
-    return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")), _program[-1])
+    return Profile(
+        servers,
+        _checked(token),
+        _tenant(environment.get("ROTA_TENANT")),
+        ca=ca,
+        insecure_http=insecure_http,
+        program=_program[-1],
+    )
 
 
 def origin_of_token(environment: Mapping[str, str] = os.environ) -> str:
@@ -94,16 +106,28 @@ def read_profile(path: Path) -> Profile:
     login, before = document.get("login"), document.get("before")
     if not isinstance(login, str | None) or not isinstance(before, str | None):
         raise ConfigurationError(f"profile {path}: login and before, which `rota login` writes, are text")
-    return Profile(_servers(server), token, login=login, before=before)
+    ca, insecure_http = document.get("ca", ""), document.get("insecure_http", False)
+    if not isinstance(ca, str) or not isinstance(insecure_http, bool):
+        raise ConfigurationError(f'profile {path}: write ca = "FILE" as text, and insecure_http as true or false')
+    return Profile(
+        _servers(server),
+        token,
+        ca=str(path.absolute().parent / Path(ca).expanduser()) if ca else "",
+        insecure_http=insecure_http,
+        login=login,
+        before=before,
+    )
 
 
 def write_profile(profile: Profile, path: Path) -> None:
     """Replaces the profile file in one step, readable by its owner alone."""
     lines = [f"server = {_toml_text(','.join(profile.servers))}"]
-    for name in ("token", "login", "before"):
+    for name in ("token", "ca", "login", "before"):
         value = getattr(profile, name)
-        if value is not None:
+        if value:
             lines.append(f"{name} = {_toml_text(value)}")
+    if profile.insecure_http:
+        lines.append("insecure_http = true")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with replaced_file(path, private=True) as file:

@@ -18,6 +18,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from rota import tls
 from rota.execute.attempts.attempt import Attempt
 from rota.execute.attempts.sharing import UNOWNED, ProcessKey, limits_of
 from rota.execute.functions.child_link import WarmChild
@@ -310,7 +311,8 @@ class ChildPool:
             own |= {"TMPDIR": "/tmp", "PYTHONPATH": ":".join(self._child_settings.path)}
         if package is not None:
             own[PACKAGE_VARIABLE] = (SEEN_AT if home == WORK else package.folder) + package.inside
-        return self._child_settings.environment | own | _device_environment(process_key)
+        trust = tls.for_tasks(self._child_settings.servers)
+        return self._child_settings.environment | trust | own | _device_environment(process_key)
 
     def _sandbox(self, process_key: ProcessKey, package: Unpacked | None, folder: str) -> SandboxSpec:
         try:

@@ -18,7 +18,7 @@ import structlog
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from rota import keepalive, wire
+from rota import keepalive, tls, wire
 from rota.execute.backoff import Backoff
 from rota.execute.identity import Credential, NoTokenYet
 from rota.execute.logs.capture import CHUNK_BYTES, INLINE_BYTES, Capture, Unsent
@@ -140,7 +140,8 @@ class LogShipper:
                 self._credential.refused()
                 log.warning("the log connection was refused", why=str(refused.exceptions[0])[:200])
             except* (OSError, TimeoutError, NoTokenYet, websockets.WebSocketException, wire.WireError) as errors:
-                log.warning("there is no log connection", error=str(errors.exceptions[0])[:200])
+                why = tls.explain(errors.exceptions[0], self._servers.current) or str(errors.exceptions[0])
+                log.warning("there is no log connection", error=why[:200])
             for number in sorted(self._unacknowledged, reverse=True):
                 self._ready.extendleft(reversed(self._unacknowledged[number]))
             self._unacknowledged.clear()
@@ -301,6 +302,7 @@ class LogShipper:
     async def _connected(self) -> None:
         async with connect(
             f"ws{self._servers.current.removeprefix('http')}/v1/worker/logs",
+            ssl=tls.trusted_at(self._servers.current),
             additional_headers={"Authorization": await self._credential.authorization()},
             compression=None,
             max_size=wire.MAX_FRAME_BYTES,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from rota import tls
 from rota.execute.attempts.sharing import limits_of, may_burst
 from rota.execute.keeper_link import SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
@@ -113,6 +114,7 @@ def spawn_of(
     env |= results | task_files.environment(seen)
     if run.may_submit:
         env[SERVER_VARIABLE] = SEEN_ADDRESS if own_socket else ",".join(in_turns(servers, run.task))
+        env |= {} if own_socket else tls.for_tasks(servers)
     if spec.command:
         program, arguments = spec.command[0], spec.command[1:]
     elif spec.script is not None:

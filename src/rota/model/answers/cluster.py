@@ -156,6 +156,8 @@ class DatabaseCheck(msgspec.Struct, frozen=True, kw_only=True):
     postgresql: int  # the major version
     schema: int
     is_current: bool  # the schema is the one that the server's code needs
+    # Hosts of the database to which the asked server connects without a check of their certificates.
+    unverified_hosts: list[str] = []
     stuck: list[int] | None = None  # at most 1,000 ids; null: not looked for, because the schema is not current
 
 
