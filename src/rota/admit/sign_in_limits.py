@@ -56,9 +56,10 @@ class SignInLimits:
         self._database = database
         self._refused: dict[str, tuple[float, float]] = {}  # asked again from, and free at, by the monotonic clock
 
-    def check_address(self, address: str | None) -> None:
-        """Whether this node refused the address a moment ago; costs nothing."""
-        self._check_refused(address_key(address))
+    def check_remembered(self, name: str, address: str | None) -> None:
+        """Refuses again what this node refused a moment ago; costs nothing."""
+        for key in (address_key(address), account_key(name), ALL):
+            self._check_refused(key)
 
     async def enter(self, name: str, *, address: str | None, device: str | None) -> Attempt:
         """Counts an attempt, as a failure until `succeeded`."""

@@ -22,10 +22,16 @@ _FORM = re.compile(r"^(\d{1,10})\.([A-Za-z0-9_-]{16})\.([0-9a-f]{64})\Z", re.ASC
 
 def known_device(services: Services, request: Request, principal: int | None) -> str | None:
     """The name of the browser, if its cookie is of this user."""
+    device = signed_device(services, request)
+    return device[1] if device is not None and device[0] == principal else None
+
+
+def signed_device(services: Services, request: Request) -> tuple[int, str] | None:
+    """The user whose cookie the browser has, whoever it may be, and the browser's name."""
     match = _FORM.match(request.cookies.get(_name(services, request), ""))
-    if match is None or principal is None or match[1] != str(principal):
+    if match is None or not hmac.compare_digest(match[3], _signature(services, match[1], match[2])):
         return None
-    return match[2] if hmac.compare_digest(match[3], _signature(services, match[1], match[2])) else None
+    return int(match[1]), match[2]
 
 
 def remember_device(services: Services, request: Request, response: Response, principal: int) -> None:

@@ -40,6 +40,7 @@ class Link:
 
 
 NO_FACTORS = Factors(None, False, False)
+NOBODY = -1  # the number of no principal
 
 
 async def find_factors(connection: AnyConnection, principal: int) -> Factors:

@@ -15,7 +15,7 @@ from fastapi import Request, Response
 from rota.admit.authenticate import hash_secret
 from rota.admit.sign_in_limits import Attempt, TooMany
 from rota.api.audited import audit_anonymous
-from rota.api.devices import known_device, remember_device
+from rota.api.devices import known_device, remember_device, signed_device
 from rota.api.services import Services
 from rota.api.sessions import start_session
 from rota.api.sign_in.second_factors import check_code, confirm_first_code, keyring_of
@@ -26,7 +26,7 @@ from rota.store.database import AnyConnection
 from rota.store.principals import PrincipalRow, find_principal, find_user
 from rota.store.sessions import Via
 from rota.store.sign_in import (
-    NO_FACTORS,
+    NOBODY,
     Factors,
     Step,
     add_step,
@@ -65,11 +65,11 @@ def sign_in_failed() -> Problem:
 async def sign_in(
     services: Services, request: Request, response: Response, *, name: str, password: str
 ) -> Entered | Ticket:
-    address = request.client.host if request.client else None
-    services.sign_in_limits.check_address(address)
+    if signed_device(services, request) is None:  # else whose browser it is must be found out first
+        services.sign_in_limits.check_remembered(name, request.client.host if request.client else None)
     async with services.database.engine() as connection:
         user = await find_user(connection, name)
-        factors = NO_FACTORS if user is None else await find_factors(connection, user.id)
+        factors = await find_factors(connection, NOBODY if user is None else user.id)  # the same work for all
     attempt = await _enter(services, request, name, user)
     compared = await services.passwords.compare(factors.password, password)
     if user is None or not compared.right or user.disabled_at is not None:
