@@ -222,7 +222,7 @@ class Provider:
 
     def _bounded(self) -> httpx.AsyncBaseTransport:
         """Of one request: it is closed with its client."""
-        inner = self._transport or httpx.AsyncHTTPTransport(verify=tls.trusted(), limits=limits(), trust_env=False)
+        inner = self._transport or httpx.AsyncHTTPTransport(verify=tls.trusted(""), limits=limits(), trust_env=False)
         return BoundedTransport(inner)
 
 

@@ -46,9 +46,8 @@ class Wanted:
     browser: bool  # may be opened here
 
 
-def sign_in(servers: tuple[str, ...], wanted: Wanted, say: Say) -> NewToken:
-    """The token. Raises a `RotaError` that says why there is none."""
-    profile = Profile(servers)  # without a token: who signs in anew sends no old one
+def sign_in(profile: Profile, wanted: Wanted, say: Say) -> NewToken:
+    """The token. Raises a `RotaError` that says why there is none. `profile`: without a token, so none is sent."""
     with closing(connect_as(profile)) as transport, ExitStack() as stack:
         pages = _pages(transport)
         listener = None if wanted.device else stack.enter_context(Listener())

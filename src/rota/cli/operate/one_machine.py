@@ -326,9 +326,7 @@ def _offer_setup(console: Console, options: UpOptions, code: str | None) -> None
         f"To sign in with a browser, make the first administrator (within {minutes} minutes, once):", soft_wrap=True
     )
     # Plain: a link is copied as a whole, and a style would be in the way.
-    console.print(
-        f"  http://localhost:{options.port}/ui/setup?code={code}", soft_wrap=True, highlight=False, markup=False
-    )
+    console.print(f"  {options.url}/ui/setup?code={code}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _lock(data: Path) -> TextIO:

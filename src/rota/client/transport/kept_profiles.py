@@ -82,7 +82,7 @@ def put_back(path: Path, old: Profile) -> Path | None:
         with contextlib.suppress(OSError):
             os.unlink(old.before)
         return Path(old.before)
-    write_profile(Profile(old.servers), path)
+    write_profile(replace(old, token=None, login=None, before=None), path)
     return None
 
 

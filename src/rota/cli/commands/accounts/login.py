@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rota import running_task
+from rota import running_task, tls
 from rota.cli.login.signing_in import Wanted, end_token, sign_in
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import await_own_start
@@ -80,12 +81,13 @@ def login(
     await_own_start()
     old = stored_profile(path)
     servers = _servers(server, old)
+    profile = _without_token(servers, old)
     try:
-        made = sign_in(servers, wanted, output.note)
+        made = sign_in(profile, wanted, output.note)
     except KeyboardInterrupt:
         output.note("you ended the login; nothing is changed")
         raise typer.Exit(130) from None
-    replaced = _saved(Profile(servers, made.token, login=made.user), path, old)
+    replaced = _saved(replace(profile, token=made.token, login=made.user), path, old)
     _tell(made, path, replaced, servers)
 
 
@@ -113,6 +115,21 @@ def _servers(given: str | None, old: Profile | None) -> tuple[str, ...]:
         raise ConfigurationError("a browser cannot reach a socket; give --server http://host:port")
     # One of a cluster's addresses: the others stay known.
     return old.servers if old is not None and set(servers) <= set(old.servers) else servers
+
+
+def _without_token(servers: tuple[str, ...], old: Profile | None) -> Profile:
+    """How to reach the servers: as the environment says, else as the profile does if it is theirs."""
+    known = old if old is not None and set(servers) <= set(old.servers) else None
+    ca = os.environ.get(tls.CA_VARIABLE, "")
+    profile = Profile(
+        servers,
+        ca=str(Path(ca).expanduser().absolute()) if ca else known.ca if known is not None else "",
+        insecure_http=tls.allows_clear() or (known is not None and known.insecure_http),
+    )
+    fault = tls.clear_fault(servers)
+    if fault is not None and not profile.insecure_http:
+        raise ConfigurationError(fault)  # the new token would come back in clear
+    return profile
 
 
 def _saved(new: Profile, path: Path, old: Profile | None) -> Replaced:
