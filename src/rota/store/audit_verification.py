@@ -68,9 +68,10 @@ async def _verify(connection: AnyConnection, after: int | None, seals: int) -> P
     else:
         previous = await audit_seals.read_seal(connection, after)
     found = await audit_seals.read_seals(connection, after=after, limit=seals + 1)
+    below = {least: await audit_seals.next_least_id(connection, least) for least in {one.least_id for one in found}}
     for seal in found[:seals]:
         _verify_link(part, previous, seal, expected=after + 1)
-        await _verify_rows(connection, part, seal)
+        await _verify_rows(connection, part, seal, below[seal.least_id])
         if previous is not None and seal.least_id > previous.least_id:  # the database was restored between them
             await _verify_rest(connection, part, previous, seal.least_id)
         previous, after = seal, seal.number
@@ -120,8 +121,7 @@ def _follows(previous: Seal, seal: Seal) -> bool:
     return (seal.after_xid, seal.after_id) == (previous.to_xid, previous.to_id) and seal.least_id == previous.least_id
 
 
-async def _verify_rows(connection: AnyConnection, part: Part, seal: Seal) -> None:
-    below = await audit_seals.next_least_id(connection, seal.least_id)
+async def _verify_rows(connection: AnyConnection, part: Part, seal: Seal, below: int | None) -> None:
     there = {row["id"]: row for row in await audit_seals.rows_between(connection, seal, below)}
     inserted = there.keys() - set(seal.ids)
     absent = [number for number in seal.ids if number not in there]
