@@ -97,6 +97,7 @@ def seals_of(rows: Sequence[Any], last: Seal | None, start: Start, now: datetime
 
 def _seal(rows: Sequence[Any], day: date, previous: Seal | None, start: Start, now: datetime) -> Seal:
     ids = tuple(row["id"] for row in rows)
+    earlier = [row for row in rows if month_of(row["at"]) < day.year * 100 + day.month]
     seal = Seal(
         number=1 if previous is None else previous.number + 1,
         day=day,
@@ -108,16 +109,18 @@ def _seal(rows: Sequence[Any], day: date, previous: Seal | None, start: Start, n
         least_id=start.least_id,
         most_id=max((*ids, previous.most_id if previous else 0)),
         ids=ids,
-        earlier=tuple(row["id"] for row in rows if month_of(row["at"]) < (day.year, day.month)),
+        earlier=tuple(row["id"] for row in earlier),
+        earlier_months=tuple(month_of(row["at"]) for row in earlier),
         digests=b"".join(map(digest, rows)),
         previous=NO_HASH if previous is None else previous.hash,
     )
     return replace(seal, hash=hash_of(seal))
 
 
-def month_of(moment: datetime) -> tuple[int, int]:
+def month_of(moment: datetime) -> int:
+    """As 203001."""
     utc = moment.astimezone(UTC)
-    return utc.year, utc.month
+    return utc.year * 100 + utc.month
 
 
 async def _insert(connection: AnyConnection, seal: Seal) -> None:
@@ -135,6 +138,7 @@ async def _insert(connection: AnyConnection, seal: Seal) -> None:
         seal.most_id,
         list(seal.ids),
         list(seal.earlier),
+        list(seal.earlier_months),
         seal.digests,
         seal.previous,
         seal.hash,
@@ -214,4 +218,5 @@ def _one(row: asyncpg.Record | None) -> Seal | None:
 
 
 def _seal_of(row: asyncpg.Record) -> Seal:
-    return Seal(**{**dict(row), "ids": tuple(row["ids"]), "earlier": tuple(row["earlier"])})
+    lists = {name: tuple(row[name]) for name in ("ids", "earlier", "earlier_months")}
+    return Seal(**{**dict(row), **lists})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 from rota.store import audit_seals
@@ -148,12 +148,12 @@ def _changed(seal: Seal, rows: Mapping[int, Any]) -> list[int]:
 
 
 async def _dropped(connection: AnyConnection, seal: Seal) -> frozenset[int]:
-    """Of a seal's rows, those of an earlier month, if that month was dropped."""
-    if not seal.earlier:
+    """Of a seal's rows, those of earlier months that were dropped."""
+    dropped = await audit_seals.last_drop(connection) if seal.earlier else None
+    if dropped is None:
         return frozenset()
-    dropped = await audit_seals.last_drop(connection)
-    month_before = seal.day.replace(day=1) - timedelta(days=1)
-    return frozenset(seal.earlier) if dropped is not None and f"{month_before:%Y-%m}" <= dropped.month else frozenset()
+    months = zip(seal.earlier, seal.earlier_months, strict=False)
+    return frozenset(number for number, month in months if month <= int(dropped.month.replace("-", "")))
 
 
 async def _verify_rest(connection: AnyConnection, part: Part, last: Seal, below: int) -> None:
@@ -178,6 +178,7 @@ async def _verify_end(connection: AnyConnection, part: Part, last: Seal | None) 
         most_id=0,
         ids=(),
         earlier=(),
+        earlier_months=(),
         digests=b"",
         previous=NO_HASH,
     )
