@@ -290,7 +290,9 @@ async def test_a_row_from_before_midnight_goes_with_its_own_month(log: asyncpg.C
     await write(log, "now")
     await seal_all(log)
     seals = await audit_seals.read_seals(log, after=0, limit=9)
-    assert [one.earlier for one in seals] == [(late,), ()]
+    assert [(one.earlier, one.earlier_months) for one in seals] == [((late,), (202001,)), ((), ())]
+    await forge(log, "delete from audit_log where id = $1", late)
+    assert said(await verified(log)) == [("missing", 1, (late,))], "its month was not dropped"
     assert str(await drop_old_month(log, 400, "s1"))[:7] == "2020-01"
     await seal_all(log)
     assert said(await verified(log)) == []

@@ -62,6 +62,7 @@ class Seal:
     most_id: int  # the largest in this or an earlier seal
     ids: tuple[int, ...]
     earlier: tuple[int, ...]  # of these, the rows of a month before that of the day
+    earlier_months: tuple[int, ...]  # of each of them, as 203001
     digests: bytes
     previous: bytes
     hash: bytes = b""
@@ -91,6 +92,7 @@ def hash_of(seal: Seal) -> bytes:
         seal.most_id,
         seal.ids,
         seal.earlier,
+        seal.earlier_months,
         seal.digests.hex(),
         seal.previous.hex(),
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 from rota.store import audit_seals
@@ -68,9 +68,10 @@ async def _verify(connection: AnyConnection, after: int | None, seals: int) -> P
     else:
         previous = await audit_seals.read_seal(connection, after)
     found = await audit_seals.read_seals(connection, after=after, limit=seals + 1)
+    below = {least: await audit_seals.next_least_id(connection, least) for least in {one.least_id for one in found}}
     for seal in found[:seals]:
         _verify_link(part, previous, seal, expected=after + 1)
-        await _verify_rows(connection, part, seal)
+        await _verify_rows(connection, part, seal, below[seal.least_id])
         if previous is not None and seal.least_id > previous.least_id:  # the database was restored between them
             await _verify_rest(connection, part, previous, seal.least_id)
         previous, after = seal, seal.number
@@ -120,8 +121,7 @@ def _follows(previous: Seal, seal: Seal) -> bool:
     return (seal.after_xid, seal.after_id) == (previous.to_xid, previous.to_id) and seal.least_id == previous.least_id
 
 
-async def _verify_rows(connection: AnyConnection, part: Part, seal: Seal) -> None:
-    below = await audit_seals.next_least_id(connection, seal.least_id)
+async def _verify_rows(connection: AnyConnection, part: Part, seal: Seal, below: int | None) -> None:
     there = {row["id"]: row for row in await audit_seals.rows_between(connection, seal, below)}
     inserted = there.keys() - set(seal.ids)
     absent = [number for number in seal.ids if number not in there]
@@ -148,12 +148,12 @@ def _changed(seal: Seal, rows: Mapping[int, Any]) -> list[int]:
 
 
 async def _dropped(connection: AnyConnection, seal: Seal) -> frozenset[int]:
-    """Of a seal's rows, those of an earlier month, if that month was dropped."""
-    if not seal.earlier:
+    """Of a seal's rows, those of earlier months that were dropped."""
+    dropped = await audit_seals.last_drop(connection) if seal.earlier else None
+    if dropped is None:
         return frozenset()
-    dropped = await audit_seals.last_drop(connection)
-    month_before = seal.day.replace(day=1) - timedelta(days=1)
-    return frozenset(seal.earlier) if dropped is not None and f"{month_before:%Y-%m}" <= dropped.month else frozenset()
+    months = zip(seal.earlier, seal.earlier_months, strict=False)
+    return frozenset(number for number, month in months if month <= int(dropped.month.replace("-", "")))
 
 
 async def _verify_rest(connection: AnyConnection, part: Part, last: Seal, below: int) -> None:
@@ -178,6 +178,7 @@ async def _verify_end(connection: AnyConnection, part: Part, last: Seal | None) 
         most_id=0,
         ids=(),
         earlier=(),
+        earlier_months=(),
         digests=b"",
         previous=NO_HASH,
     )

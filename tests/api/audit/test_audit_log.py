@@ -331,7 +331,7 @@ def verified(acme: People, query: str = "") -> tuple[int, list[str], str | None]
     """Rows, findings and head of the whole chain, part by part."""
     rows, findings, head, after = 0, [], None, ""
     while True:
-        answer = acme.send("GET", f"/v1/audit/verify?{query if not after else after}", token=acme.admin)
+        answer = acme.send("GET", f"/v1/audit/verify?{after or query}", token=acme.admin)
         assert answer.status_code == 200, answer.text
         part = answer.json()
         rows, head = rows + part["rows"], part["head"] or head
