@@ -164,7 +164,7 @@ RULES: dict[str, Rule] = {
         "remove_service_account",
         "grant_service_account_role",
         "revoke_service_account_role",
-        "set_support",
+        "change_settings",
     ),
     # ---- agents
     **_rules(
