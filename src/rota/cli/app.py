@@ -74,6 +74,7 @@ _PANELS = {
             "Manage service accounts: what programs are.",
         ),
         "token": ("commands.accounts.tokens", "Manage tokens: what programs send instead of a password."),
+        "audit": ("commands.accounts.audit", "Show who did what, check that nobody changed it, and export it."),
         "plan": ("commands.plans", "Manage plans (administrators)."),
         "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
         "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane, cap and isolation."),

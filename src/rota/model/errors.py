@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rota.model.audit import ActorKind
+
 MOST_DETAIL = 450  # characters of a sentence with several faults; each is in `errors` too
 
 
@@ -32,7 +34,7 @@ class Presented:
 class Stranger:
     """A known caller who named a tenant that is not to be seen by them."""
 
-    kind: str
+    kind: ActorKind
     name: str
     credential: str
     tenant_id: int  # their own

@@ -14,13 +14,13 @@ from rota.admit.every_fault import read_request
 from rota.admit.judge.graphs import tasks_of
 from rota.api.answers import answer, counts_of, filled, parents_by_rule
 from rota.api.audited import Change, audit_tasks
+from rota.api.cancelling import cancel_for
 from rota.api.described import IDEMPOTENCY_KEY, NAME, PAGE, SCHEDULE, SUBMITTED, TEXT, Parameter, described, read_query
 from rota.api.own_graph import cancel_growing, graph_number
 from rota.api.own_tasks import check_own
 from rota.api.reasons import ReasonRequest, read_reason
 from rota.api.requests import existing, limit_of, read_body, text_of, when_of
 from rota.api.routes.pauses import hold, release
-from rota.api.routes.tasks import cancel_for
 from rota.api.services import Services, authorise
 from rota.model.answers.fields import LEFT_OUT, only
 from rota.model.answers.graphs import (

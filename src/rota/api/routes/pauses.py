@@ -7,11 +7,12 @@ from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer
 from rota.api.audited import Change, audit_tasks
+from rota.api.cancelling import refused_ended
 from rota.api.described import described
 from rota.api.own_tasks import check_own
 from rota.api.reasons import ReasonRequest, checked_reason, read_reason
 from rota.api.requests import read_json, task_id
-from rota.api.routes.tasks import checked_ids, has_ended, refused_ended
+from rota.api.routes.tasks import checked_ids, has_ended
 from rota.api.services import Services, announce, authorise, tell_held
 from rota.model.answers.fields import LEFT_OUT
 from rota.model.answers.task_changes import HoldAnswer, PauseAnswer, RefusedTask

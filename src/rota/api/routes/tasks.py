@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import asyncpg
@@ -12,6 +12,7 @@ from starlette.datastructures import QueryParams
 
 from rota.api.answers import answer, array_of, filled, output_of, summary_of, task_of
 from rota.api.audited import Change, audit_tasks, entry_of
+from rota.api.cancelling import cancel_for
 from rota.api.described import (
     ANCESTORS_OF,
     DESCENDANTS_OF,
@@ -26,7 +27,7 @@ from rota.api.described import (
     read_query,
 )
 from rota.api.leaders import all_running
-from rota.api.own_graph import Cancel, cancel_with_submitted, check_tasks
+from rota.api.own_graph import cancel_with_submitted, check_tasks
 from rota.api.own_tasks import check_own
 from rota.api.payload import task_for
 from rota.api.reasons import ReasonRequest, checked_reason, read_reason
@@ -42,10 +43,10 @@ from rota.api.requests import (
     text_of,
     when_of,
 )
-from rota.api.services import Services, authorise, tell_cancelled
+from rota.api.services import Services, authorise
 from rota.model.accounts.permissions import Scope
 from rota.model.answers.fields import LEFT_OUT
-from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, RefusedTask, Retried
+from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, Retried
 from rota.model.answers.tasks import TaskChange, TaskDocument, TaskPage
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.task import STATUS, State, Status
@@ -324,45 +325,8 @@ async def cancel_tasks(request: Request) -> Response:
     return answer(await cancel_with_submitted(services, caller, ids, cancel_for(change, many=True)))
 
 
-def cancel_for(change: Change, *, many: bool = False) -> Cancel:
-    """Cancels tasks, each time in a transaction with the row that tells of it."""
-
-    async def cancel(services: Services, caller: Caller, ids: list[int]) -> CancelManyAnswer:
-        return await _cancel_many(services, caller, ids, change, many=many)
-
-    return cancel
-
-
-async def _cancel_many(
-    services: Services, caller: Caller, ids: list[int], change: Change, *, many: bool
-) -> CancelManyAnswer:
-    why = cancel_and_rerun.cancelled_reason(caller.user, change.reason)
-    async with services.database.engine() as connection:
-        async with connection.transaction():
-            cancelled = await cancel_and_rerun.cancel_tasks(connection, ids, caller.tenant_id, why)
-            touched = {task for task, _ in cancelled.ended} | {task for task, _, _ in cancelled.stopping}
-            await audit_tasks(connection, caller, change, sorted(touched), many=many)
-        rest = [number for number in ids if number not in touched]
-        live = await cancel_and_rerun.live_states(connection, rest, caller.tenant_id) if rest else {}
-        final = await cancel_and_rerun.final_states(connection, rest, caller.tenant_id) if rest else {}
-    tell_cancelled(services.leadership, services.waiting, cancelled)
-    again = [task for task, state in live.items() if state is State.RUNNING]  # being stopped already
-    return CancelManyAnswer(
-        cancelled=sorted(task for task, _ in cancelled.ended),
-        cancelling=sorted([task for task, _, _ in cancelled.stopping] + again),
-        refused=[refused_ended(number, final) for number in rest if number not in again],
-    )
-
-
 def has_ended(number: int, state: str) -> Problem:
     return conflict("already-terminal", f"task {number} has ended already: it is {state}", extra={"state": state})
-
-
-def refused_ended(number: int, final: Mapping[int, State]) -> RefusedTask:
-    """A task that has ended, or that does not exist."""
-    if number in final:
-        return RefusedTask(id=number, reason="ended", state=final[number].label)
-    return RefusedTask(id=number, reason="unknown", state=LEFT_OUT)
 
 
 @router.post("/{task}/retry", status_code=201)

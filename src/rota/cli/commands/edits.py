@@ -10,7 +10,7 @@ import typer
 
 from rota.cli.commands.operations import carry_out
 from rota.cli.shell import checks, output
-from rota.cli.shell.connection import connect, each, of_one_task
+from rota.cli.shell.connection import Reason, connect, each, of_one_task
 from rota.cli.shell.filters import Chosen, chosen_tasks
 from rota.cli.shell.output import Format, Output
 from rota.cli.shell.shared_options import takes
@@ -60,6 +60,7 @@ def edit(
     version: Annotated[
         int | None, typer.Option(help="Change only if this is still its version (rota show -o json).")
     ] = None,
+    reason: Reason = "",
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change waiting tasks.
@@ -80,15 +81,16 @@ def edit(
     if at is not None and in_ is not None:
         raise checks.wrong("--at", "give --at or --in, not both")
     checks.some("edit", changes, "thing to change")
+    because = task_calls.because(reason) or {}
     if not chosen.ids:
         if version is not None:
             raise checks.wrong("--version", "a version is that of one task; name its id")
-        carry_out("edit", chosen, output_format, changes)
+        carry_out("edit", chosen, output_format, {**changes, **because})
         return
 
     def one(task_id: int) -> None:
         with connect() as client:
-            edited = client.converse(conversations.edited(task_id, changes, version))
+            edited = client.converse(conversations.edited(task_id, {**changes, **because}, version))
         output.result(output_format, msgspec.json.encode(edited), lambda: task_tables.edited(edited))
 
     each(chosen.ids, lambda task_id: of_one_task(one)(task_id=task_id))
@@ -97,7 +99,7 @@ def edit(
 @takes("chosen", chosen_tasks)
 def hold(
     chosen: Chosen,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, shown with the task.")] = "",
+    reason: Reason = "",
     output_format: Output = Format.TABLE,
 ) -> None:
     """Keep waiting tasks from starting until you release them.
@@ -114,16 +116,17 @@ def hold(
 
 
 @takes("chosen", chosen_tasks)
-def release(chosen: Chosen, output_format: Output = Format.TABLE) -> None:
+def release(chosen: Chosen, reason: Reason = "", output_format: Output = Format.TABLE) -> None:
     """Release held tasks, with the tolerance they had left.
 
     By id, by filter, or --all. The id of an array or a graph releases all of its tasks.
     With a filter or --all, asks for confirmation unless --yes is given. Exit 4 if a named task has ended or is unknown.
     """
     if not chosen.ids:
-        carry_out("release", chosen, output_format)
+        carry_out("release", chosen, output_format, task_calls.because(reason))
         return
-    _many("released", task_calls.release_many(chosen.ids), graph_calls.release, output_format)
+    released = task_calls.release_many(chosen.ids, reason)
+    _many("released", released, lambda graph: graph_calls.release(graph, reason), output_format)
 
 
 def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[GraphHeld]], output_format: Format) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rota.cli.shell import checks, output
-from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect, show
+from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, Reason, connect, show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import graph_drawing, graph_svg, graph_tables
 from rota.cli.tables.render import add_command, add_group
@@ -105,17 +105,17 @@ def _watch(graph_id: int) -> None:
             time.sleep(_WATCH_SECONDS)
 
 
-def cancel(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
+def cancel(graph_id: GraphId, reason: Reason = "", output_format: Output = Format.TABLE) -> None:
     """Cancel all tasks of a graph that have not ended."""
-    call = graph_calls.cancel(graph_id)
+    call = graph_calls.cancel(graph_id, reason)
     show(call, output_format, lambda done: f"cancelled {len(done.cancelled)}, stopping {len(done.cancelling)}")
 
 
-def retry(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
+def retry(graph_id: GraphId, reason: Reason = "", output_format: Output = Format.TABLE) -> None:
     """Retry the failed, cancelled and skipped tasks of a graph, within the graph."""
-    show(graph_calls.retry(graph_id), output_format, lambda made: graph_tables.ids(made.tasks))
+    show(graph_calls.retry(graph_id, reason), output_format, lambda made: graph_tables.ids(made.tasks))
 
 
-def rerun(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
+def rerun(graph_id: GraphId, reason: Reason = "", output_format: Output = Format.TABLE) -> None:
     """Run a whole graph again as a new graph and print its id."""
-    show(graph_calls.rerun(graph_id), output_format, lambda made: str(made.id))
+    show(graph_calls.rerun(graph_id, reason), output_format, lambda made: str(made.id))

@@ -12,7 +12,7 @@ import typer
 from rota.cli.commands import graphs
 from rota.cli.commands.operations import carry_out
 from rota.cli.shell import checks, output
-from rota.cli.shell.connection import TaskId, connect, each, if_graph, of_one_task, show
+from rota.cli.shell.connection import Reason, TaskId, connect, each, if_graph, of_one_task, show
 from rota.cli.shell.filters import Chosen, chosen_tasks, of_tasks
 from rota.cli.shell.output import Format, Output
 from rota.cli.shell.shared_options import takes
@@ -240,24 +240,24 @@ def _results(group: int, output_format: Format) -> None:
 
 
 @takes("chosen", chosen_tasks)
-def cancel(chosen: Chosen, output_format: Output = Format.TABLE) -> None:
+def cancel(chosen: Chosen, reason: Reason = "", output_format: Output = Format.TABLE) -> None:
     """Cancel tasks, waiting or running.
 
     By id, by filter, or --all. The id of an array or a graph cancels all of its tasks. With a filter or --all, asks
     for confirmation unless --yes is given. Exit 4 if one can't be cancelled.
     """
     if not chosen.ids:
-        carry_out("cancel", chosen, output_format)
+        carry_out("cancel", chosen, output_format, task_calls.because(reason))
         return
     if len(chosen.ids) == 1:
         [task_id] = chosen.ids
         try:
-            show(task_calls.cancel(task_id), output_format, task_tables.cancelled)
+            show(task_calls.cancel(task_id, reason), output_format, task_tables.cancelled)
         except NotFound as unknown:
-            if_graph(unknown, lambda: graphs.cancel(task_id, output_format))
+            if_graph(unknown, lambda: graphs.cancel(task_id, reason, output_format))
         return
     with connect() as client:
-        call = task_calls.cancel_many(chosen.ids)
+        call = task_calls.cancel_many(chosen.ids, reason)
         body = client.exchange(call)
     answer = call.read(body)
     output.result(output_format, body, lambda: task_tables.cancelled_many(answer))
@@ -265,22 +265,22 @@ def cancel(chosen: Chosen, output_format: Output = Format.TABLE) -> None:
         raise typer.Exit(4)
 
 
-def pause(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+def pause(task_id: TaskId, reason: Reason = "", output_format: Output = Format.TABLE) -> None:
     """Stop a running task, or keep a waiting one from starting, until you resume it.
 
     A running task is asked to save a checkpoint and stop; this uses no attempt. To keep many waiting tasks from
     starting, use rota hold.
     """
-    show(task_calls.pause(task_id), output_format, task_tables.paused)
+    show(task_calls.pause(task_id, reason), output_format, task_tables.paused)
 
 
-def resume(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+def resume(task_id: TaskId, reason: Reason = "", output_format: Output = Format.TABLE) -> None:
     """Resume a paused task, from its checkpoint if it has one."""
-    show(task_calls.resume(task_id), output_format, task_tables.resumed)
+    show(task_calls.resume(task_id, reason), output_format, task_tables.resumed)
 
 
 @takes("chosen", chosen_tasks)
-def retry(chosen: Chosen, output_format: Output = Format.TABLE) -> None:
+def retry(chosen: Chosen, reason: Reason = "", output_format: Output = Format.TABLE) -> None:
     """Run ended tasks again as new tasks and print their ids.
 
     Of an array or a graph, run all tasks that are not done. With a filter or --all: those that failed or expired
@@ -288,14 +288,14 @@ def retry(chosen: Chosen, output_format: Output = Format.TABLE) -> None:
     can't be retried.
     """
     if not chosen.ids:
-        carry_out("retry", chosen, output_format)
+        carry_out("retry", chosen, output_format, task_calls.because(reason))
         return
 
     def one(task_id: int) -> None:
         try:
-            show(task_calls.retry(task_id), output_format, lambda answer: str(answer.id))
+            show(task_calls.retry(task_id, reason), output_format, lambda answer: str(answer.id))
         except NotFound as unknown:
-            if_graph(unknown, lambda: graphs.retry(task_id, output_format))
+            if_graph(unknown, lambda: graphs.retry(task_id, reason, output_format))
 
     each(chosen.ids, one)
 
@@ -305,6 +305,7 @@ def extend(
     amount: Annotated[
         str, typer.Argument(metavar="+DURATION|DURATION", help="+1h: an hour more; 3h: a cap of 3 hours.")
     ],
+    reason: Reason = "",
     output_format: Output = Format.TABLE,
 ) -> None:
     """Extend the time limit of a waiting or running task.
@@ -312,7 +313,8 @@ def extend(
     The cap counts from the start of an attempt. The plan limits it.
     """
     wanted = checks.duration("DURATION", amount.removeprefix("+"))
-    call = task_calls.extend(task_id, by=wanted) if amount.startswith("+") else task_calls.extend(task_id, cap=wanted)
+    longer = amount.startswith("+")
+    call = task_calls.extend(task_id, by=wanted if longer else None, cap=None if longer else wanted, reason=reason)
     try:
         show(call, output_format, task_tables.extended)
     except Refused as refusal:

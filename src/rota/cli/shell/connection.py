@@ -20,6 +20,7 @@ from rota.cli.shell.output import Format
 from rota.client.calls import graph_calls
 from rota.client.calls.call import Call
 from rota.client.errors import NotFound, Refused, RotaError
+from rota.client.transport.profile import name_program
 from rota.client.transport.starting import await_start, profile_path
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ FOLLOW_RETRY_SECONDS = 30.0  # a wait of hours survives a fail-over
 TaskId = Annotated[int, typer.Argument(metavar="ID", min=1, help="Id of the task.")]
 TaskIds = Annotated[list[int], typer.Argument(metavar="ID...", min=1, help="Ids of the tasks.")]
 
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, shown with the task.")]
+
 
 def connect(retry_seconds: float = READ_RETRY_SECONDS) -> Client:
     # httpx imports its own command line with a syntax highlighter. None in sys.modules prevents that, and httpx
@@ -41,6 +44,7 @@ def connect(retry_seconds: float = READ_RETRY_SECONDS) -> Client:
     sys.modules.setdefault("httpx._main", cast(ModuleType, None))
     from rota.client._sync.client import Client  # noqa: PLC0415 - HTTP: a third of the start-up time
 
+    name_program("rota-cli")
     await_own_start()
     return Client(retry_seconds=retry_seconds)
 

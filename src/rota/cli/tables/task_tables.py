@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from rota.cli.tables.audit_tables import change
 from rota.cli.tables.progress_line import bar
 from rota.cli.tables.render import NOTHING, ago, blocks, exact, facts, labels, number, size, span, table, tolerance
 from rota.client.calls.task_calls import HoldReport
@@ -117,6 +118,7 @@ def task(one: tasks.TaskDocument) -> str:
         ("dependents", _dependents(one)),
         ("concurrency key", _key(one)),
         ("edited", "\n".join(f"{exact(edit.at)} by {edit.user}: {_edit(edit)}" for edit in one.edits)),
+        ("history", "\n".join(map(change, one.history))),
         ("retry of", _text(one.retry_of)),
         ("retried as", _text(one.retried_as)),
         *((name, _moment(at, now)) for name, at in _moments(one)),

@@ -44,6 +44,7 @@ from rota.client.options import (
     local_files,
     with_artifacts,
 )
+from rota.client.transport.audit_reader import AuditReader
 from rota.client.transport.awaiting import in_thread
 from rota.client.transport.event_reader import EventReader
 from rota.client.transport.log_reader import LogItem, LogReader
@@ -241,6 +242,10 @@ class AsyncClient:
         """As `events`, with a reader of your own: it keeps the id of the last event."""
         return self._transport.stream(reader)
 
+    def audit_lines(self, reader: AuditReader) -> AsyncIterator[str]:
+        """The lines of an export of the audit log, oldest row first."""
+        return self._transport.stream(reader)
+
     async def me(self) -> Me:
         """The tenant, user and role of the token."""
         return await self.perform(cluster_calls.me())
@@ -251,14 +256,14 @@ class AsyncClient:
 
     # --- changing
 
-    async def cancel(self, task_ids: int | Iterable[int]) -> CancelManyAnswer:
+    async def cancel(self, task_ids: int | Iterable[int], reason: str = "") -> CancelManyAnswer:
         """Cancels tasks; running ones are stopped."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
-        return await self.perform(task_calls.cancel_many(ids))
+        return await self.perform(task_calls.cancel_many(ids, reason))
 
-    async def retry(self, task_id: int) -> AsyncTaskHandle:
+    async def retry(self, task_id: int, reason: str = "") -> AsyncTaskHandle:
         """Submits the same work as a new task; the old one stays as it ended."""
-        return await self.handle(task_id).retry()
+        return await self.handle(task_id).retry(reason)
 
     async def edit(self, task_id: int, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
         """Changes a waiting task: priority, lane, cap, tolerance, pool, and its start time (at, delay).
@@ -272,10 +277,10 @@ class AsyncClient:
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
         return await self.perform(task_calls.hold_many(ids, reason))
 
-    async def release(self, task_ids: int | Iterable[int]) -> HoldAnswer:
+    async def release(self, task_ids: int | Iterable[int], reason: str = "") -> HoldAnswer:
         """Releases held tasks."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
-        return await self.perform(task_calls.release_many(ids))
+        return await self.perform(task_calls.release_many(ids, reason))
 
     def once(
         self,

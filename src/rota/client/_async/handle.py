@@ -93,9 +93,9 @@ class AsyncTaskHandle:
         """Its attempts, with their nodes, times and outcomes."""
         return (await self._client.perform(task_calls.attempts(self.id))).attempts
 
-    async def cancel(self) -> CancelAnswer:
+    async def cancel(self, reason: str = "") -> CancelAnswer:
         """Cancels it; a running task is stopped."""
-        return await self._client.perform(task_calls.cancel(self.id))
+        return await self._client.perform(task_calls.cancel(self.id, reason))
 
     async def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
         """Extends its time limit `by` a duration, or sets a new `cap`, counted from the start of an attempt."""
@@ -117,11 +117,11 @@ class AsyncTaskHandle:
         """Holds a waiting task until it is released; `Refused` if it runs."""
         return await self._client.perform(task_calls.hold(self.id, reason))
 
-    async def release(self) -> PauseAnswer:
+    async def release(self, reason: str = "") -> PauseAnswer:
         """Releases it, if it was held."""
-        return await self._client.perform(task_calls.release(self.id))
+        return await self._client.perform(task_calls.release(self.id, reason))
 
-    async def retry(self) -> AsyncTaskHandle:
+    async def retry(self, reason: str = "") -> AsyncTaskHandle:
         """Submits the same work as a new task; this one stays as it ended."""
-        retried = await self._client.perform(task_calls.retry(self.id))
+        retried = await self._client.perform(task_calls.retry(self.id, reason))
         return AsyncTaskHandle(self._client, retried.id, self.returns)

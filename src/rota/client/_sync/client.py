@@ -45,6 +45,7 @@ from rota.client.options import (
     local_files,
     with_artifacts,
 )
+from rota.client.transport.audit_reader import AuditReader
 from rota.client.transport.blocking import in_thread
 from rota.client.transport.event_reader import EventReader
 from rota.client.transport.log_reader import LogItem, LogReader
@@ -240,6 +241,10 @@ class Client:
         """As `events`, with a reader of your own: it keeps the id of the last event."""
         return self._transport.stream(reader)
 
+    def audit_lines(self, reader: AuditReader) -> Iterator[str]:
+        """The lines of an export of the audit log, oldest row first."""
+        return self._transport.stream(reader)
+
     def me(self) -> Me:
         """The tenant, user and role of the token."""
         return self.perform(cluster_calls.me())
@@ -250,14 +255,14 @@ class Client:
 
     # --- changing
 
-    def cancel(self, task_ids: int | Iterable[int]) -> CancelManyAnswer:
+    def cancel(self, task_ids: int | Iterable[int], reason: str = "") -> CancelManyAnswer:
         """Cancels tasks; running ones are stopped."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
-        return self.perform(task_calls.cancel_many(ids))
+        return self.perform(task_calls.cancel_many(ids, reason))
 
-    def retry(self, task_id: int) -> TaskHandle:
+    def retry(self, task_id: int, reason: str = "") -> TaskHandle:
         """Submits the same work as a new task; the old one stays as it ended."""
-        return self.handle(task_id).retry()
+        return self.handle(task_id).retry(reason)
 
     def edit(self, task_id: int, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
         """Changes a waiting task: priority, lane, cap, tolerance, pool, and its start time (at, delay).
@@ -271,10 +276,10 @@ class Client:
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
         return self.perform(task_calls.hold_many(ids, reason))
 
-    def release(self, task_ids: int | Iterable[int]) -> HoldAnswer:
+    def release(self, task_ids: int | Iterable[int], reason: str = "") -> HoldAnswer:
         """Releases held tasks."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
-        return self.perform(task_calls.release_many(ids))
+        return self.perform(task_calls.release_many(ids, reason))
 
     def once(
         self,

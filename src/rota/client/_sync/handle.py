@@ -94,9 +94,9 @@ class TaskHandle:
         """Its attempts, with their nodes, times and outcomes."""
         return self._client.perform(task_calls.attempts(self.id)).attempts
 
-    def cancel(self) -> CancelAnswer:
+    def cancel(self, reason: str = "") -> CancelAnswer:
         """Cancels it; a running task is stopped."""
-        return self._client.perform(task_calls.cancel(self.id))
+        return self._client.perform(task_calls.cancel(self.id, reason))
 
     def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
         """Extends its time limit `by` a duration, or sets a new `cap`, counted from the start of an attempt."""
@@ -118,11 +118,11 @@ class TaskHandle:
         """Holds a waiting task until it is released; `Refused` if it runs."""
         return self._client.perform(task_calls.hold(self.id, reason))
 
-    def release(self) -> PauseAnswer:
+    def release(self, reason: str = "") -> PauseAnswer:
         """Releases it, if it was held."""
-        return self._client.perform(task_calls.release(self.id))
+        return self._client.perform(task_calls.release(self.id, reason))
 
-    def retry(self) -> TaskHandle:
+    def retry(self, reason: str = "") -> TaskHandle:
         """Submits the same work as a new task; this one stays as it ended."""
-        retried = self._client.perform(task_calls.retry(self.id))
+        retried = self._client.perform(task_calls.retry(self.id, reason))
         return TaskHandle(self._client, retried.id, self.returns)

@@ -8,7 +8,7 @@ from typing import TypedDict
 from rota.client.calls.call import Call, get, post
 from rota.client.calls.conversations import Clock, Conversation, ask, wait_for_all
 from rota.client.calls.conversations import wait as wait_for_task
-from rota.client.calls.task_calls import LONGEST_WAIT_SECONDS
+from rota.client.calls.task_calls import LONGEST_WAIT_SECONDS, because
 from rota.model.answers.graphs import GraphAgain, GraphCancelled, GraphDocument, GraphHeld, GraphPage, SubmittedGraph
 from rota.model.answers.tasks import EndedTask, TaskDocument
 from rota.model.request.task_request import GraphRequest, TaskRequest
@@ -39,24 +39,24 @@ def graph(
     return get(f"/v1/graphs/{graph_id}", GraphDocument, query)
 
 
-def cancel(graph_id: int) -> Call[GraphCancelled]:
-    return post(f"/v1/graphs/{graph_id}/cancel", GraphCancelled, repeatable=True)
+def cancel(graph_id: int, reason: str = "") -> Call[GraphCancelled]:
+    return post(f"/v1/graphs/{graph_id}/cancel", GraphCancelled, because(reason), repeatable=True)
 
 
 def hold(graph_id: int, reason: str = "") -> Call[GraphHeld]:
     return post(f"/v1/graphs/{graph_id}/hold", GraphHeld, {"reason": reason}, repeatable=True)
 
 
-def release(graph_id: int) -> Call[GraphHeld]:
-    return post(f"/v1/graphs/{graph_id}/release", GraphHeld, repeatable=True)
+def release(graph_id: int, reason: str = "") -> Call[GraphHeld]:
+    return post(f"/v1/graphs/{graph_id}/release", GraphHeld, because(reason), repeatable=True)
 
 
-def retry(graph_id: int) -> Call[GraphAgain]:
-    return post(f"/v1/graphs/{graph_id}/retry", GraphAgain)
+def retry(graph_id: int, reason: str = "") -> Call[GraphAgain]:
+    return post(f"/v1/graphs/{graph_id}/retry", GraphAgain, because(reason))
 
 
-def rerun(graph_id: int) -> Call[GraphAgain]:
-    return post(f"/v1/graphs/{graph_id}/rerun", GraphAgain)
+def rerun(graph_id: int, reason: str = "") -> Call[GraphAgain]:
+    return post(f"/v1/graphs/{graph_id}/rerun", GraphAgain, because(reason))
 
 
 def wait(

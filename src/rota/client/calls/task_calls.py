@@ -141,33 +141,41 @@ def log_stream(
 # --- changing
 
 
-def cancel(task_id: int) -> Call[CancelAnswer]:
-    call = post(f"/v1/tasks/{task_id}/cancel", CancelAnswer, repeatable=True)
+def because(reason: str) -> dict[str, str] | None:
+    """The body of a change that may have a reason. None without one: an older server takes no body."""
+    return {"reason": reason} if reason else None
+
+
+def cancel(task_id: int, reason: str = "") -> Call[CancelAnswer]:
+    call = post(f"/v1/tasks/{task_id}/cancel", CancelAnswer, because(reason), repeatable=True)
     return replace(call, if_repeated=partial(repeats.cancelled, task_id))
 
 
-def cancel_many(task_ids: Sequence[int]) -> Call[CancelManyAnswer]:
-    call = post("/v1/tasks/cancel", CancelManyAnswer, {"ids": list(task_ids)}, repeatable=True)
+def cancel_many(task_ids: Sequence[int], reason: str = "") -> Call[CancelManyAnswer]:
+    body = {"ids": list(task_ids), **(because(reason) or {})}
+    call = post("/v1/tasks/cancel", CancelManyAnswer, body, repeatable=True)
     return replace(call, if_repeated=repeats.cancelled_many)
 
 
-def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = None) -> Call[Extended]:
+def extend(
+    task_id: int, *, by: Duration | None = None, cap: Duration | None = None, reason: str = ""
+) -> Call[Extended]:
     """Longer `by` a duration, or to a new `cap`. Only the latter may be repeated."""
-    body = {"by": plain_duration(by), "cap": plain_duration(cap)}
+    body = {"by": plain_duration(by), "cap": plain_duration(cap), "reason": reason or None}
     given = {name: value for name, value in body.items() if value is not None}
     return post(f"/v1/tasks/{task_id}/extend", Extended, given, repeatable=by is None)
 
 
-def pause(task_id: int) -> Call[PauseAnswer]:
-    return post(f"/v1/tasks/{task_id}/pause", PauseAnswer, repeatable=True)
+def pause(task_id: int, reason: str = "") -> Call[PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/pause", PauseAnswer, because(reason), repeatable=True)
 
 
-def resume(task_id: int) -> Call[PauseAnswer]:
-    return post(f"/v1/tasks/{task_id}/resume", PauseAnswer, repeatable=True)
+def resume(task_id: int, reason: str = "") -> Call[PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/resume", PauseAnswer, because(reason), repeatable=True)
 
 
-def retry(task_id: int) -> Call[Retried]:
-    call = post(f"/v1/tasks/{task_id}/retry", Retried, repeatable=True)
+def retry(task_id: int, reason: str = "") -> Call[Retried]:
+    call = post(f"/v1/tasks/{task_id}/retry", Retried, because(reason), repeatable=True)
     return replace(call, if_repeated=partial(repeats.retried, task_id))
 
 
@@ -182,13 +190,14 @@ def hold(task_id: int, reason: str = "") -> Call[PauseAnswer]:
     return post(f"/v1/tasks/{task_id}/hold", PauseAnswer, {"reason": reason}, repeatable=True)
 
 
-def release(task_id: int) -> Call[PauseAnswer]:
-    return post(f"/v1/tasks/{task_id}/release", PauseAnswer, repeatable=True)
+def release(task_id: int, reason: str = "") -> Call[PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/release", PauseAnswer, because(reason), repeatable=True)
 
 
 def hold_many(task_ids: Sequence[int], reason: str = "") -> Call[HoldAnswer]:
     return post("/v1/tasks/hold", HoldAnswer, {"ids": list(task_ids), "reason": reason}, repeatable=True)
 
 
-def release_many(task_ids: Sequence[int]) -> Call[HoldAnswer]:
-    return post("/v1/tasks/release", HoldAnswer, {"ids": list(task_ids)}, repeatable=True)
+def release_many(task_ids: Sequence[int], reason: str = "") -> Call[HoldAnswer]:
+    body = {"ids": list(task_ids), **(because(reason) or {})}
+    return post("/v1/tasks/release", HoldAnswer, body, repeatable=True)

@@ -64,7 +64,7 @@ def url_of(server: str) -> str:
 
 def http_options(profile: Profile, transport: Callable[..., Any]) -> dict[str, Any]:
     """The arguments of `httpx.Client` and `httpx.AsyncClient`. `transport`: their own kind, for a socket."""
-    headers = {"Accept": "application/json", "User-Agent": "rota-python"}
+    headers = {"Accept": "application/json", "User-Agent": profile.program}
     if profile.token is not None:
         headers["Authorization"] = f"Bearer {profile.token}"
     if profile.tenant is not None:

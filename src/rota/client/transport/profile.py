@@ -28,6 +28,15 @@ class Profile:
     servers: tuple[str, ...]
     token: str | None = field(default=None, repr=False)
     tenant: str | None = None  # that requests are to; None: the token's own
+    program: str = "rota-python"  # what sends the requests, for the server's audit log
+
+
+_program = ["rota-python"]  # of this process
+
+
+def name_program(name: str) -> None:
+    """What the clients of this process call themselves from now on."""
+    _program[:] = [name]
 
 
 def resolve(
@@ -49,7 +58,7 @@ def resolve(
             servers = servers or stored.servers
     if servers is None:
         raise ConfigurationError(f"no server is named; {HOW_TO_NAME_A_SERVER}")
-    return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")))
+    return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")), _program[-1])
 
 
 def read_profile(path: Path) -> Profile:
