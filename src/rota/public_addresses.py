@@ -7,9 +7,11 @@ connection goes to a judged address: a name that resolves differently a moment l
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 RESOLVE_SECONDS = 5.0
 
@@ -25,12 +27,18 @@ class Unresolved(Exception):
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """The system's resolver."""
+    """The system's resolver, which is not asked about addresses: an answer to that never depends on its speed."""
+    with contextlib.suppress(socket.gaierror, UnicodeError):  # a name
+        return _addresses(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST))
     try:
         async with asyncio.timeout(RESOLVE_SECONDS):
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError) as error:
         raise Unresolved(f"{host} can't be resolved: {error}") from None
+    return _addresses(found)
+
+
+def _addresses(found: Sequence[tuple[Any, ...]]) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,6 +43,26 @@ async def test_a_node_that_joined_a_moment_ago_is_no_reason_to_refuse(own_databa
         # However lately the facts were read: each request is judged by facts read after it came.
         admitted = await asyncio.gather(*(node.submit(caller, task(gpus=gpus)) for gpus in (1, 2, 3, 4)))
         assert [len(one.rows) for one in admitted] == [1, 1, 1, 1]
+
+
+async def test_the_time_of_a_server_node_is_never_ahead_of_the_databases(
+    own_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the answer about the time was on its way: "all tasks until now" must have what was acknowledged."""
+    seconds, told = 100.0, datetime(2030, 1, 31, tzinfo=UTC)
+
+    async def on_its_way(_: object) -> datetime:
+        nonlocal seconds
+        seconds += 3.0
+        return told
+
+    monkeypatch.setattr(facts_cache, "database_clock", on_its_way)
+    monkeypatch.setattr(facts_cache, "time", SimpleNamespace(monotonic=lambda: seconds))
+    async with running_node(own_database) as node:
+        await node.facts.refresh()
+        assert node.facts.now() == told
+        seconds += 1.0
+        assert node.facts.now() == told + timedelta(seconds=1)
 
 
 async def test_a_hint_that_something_changed_has_the_facts_read_at_once(

@@ -498,7 +498,9 @@ def test_a_node_that_is_away_is_removed_and_one_that_is_up_is_not(served: Served
     assert listed("?all=true") == []
     assert problem(served.send("DELETE", "/v1/nodes/old", token=operator)) == Said(404, "not-found")
     assert problem(served.send("DELETE", "/v1/nodes/none", token=operator)) == Said(404, "not-found")
-    assert served.ask("select count(*) from audit where action = 'node.remove' and target = 'default/old'") == [(1,)]
+    assert served.ask("select count(*) from audit_log where action = 'node.remove' and object_id = 'default/old'") == [
+        (1,)
+    ]
 
 
 # ---- isolation ------------------------------------------------------------------------------------------------------

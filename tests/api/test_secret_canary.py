@@ -68,7 +68,7 @@ def _everything_stored(url: str) -> bytes:
                     "select oid::regclass::text from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace"
                 )
             ]
-            assert {"secrets", "audit", "queue"} <= set(tables)
+            assert {"secrets", "audit_log_default", "queue"} <= set(tables)
             rows = [row[0] for table in tables for row in await connection.fetch(f"select t::text from {table} t")]
         finally:
             await connection.close()

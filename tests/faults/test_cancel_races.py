@@ -15,6 +15,7 @@ from tests.faults.scene import Scene, eventually
 TASKS = 1_000
 THREADS = 4
 GROUP = 10
+PATIENCE_SECONDS = 30
 DONE, CANCELLED = 10, 12
 STATES = {"done": DONE, "cancelled": CANCELLED}
 
@@ -29,7 +30,7 @@ class Told:
 
 
 class Canceller:
-    """Submits a group, waits for no or a little time, cancels all of it: one by one, or in one request."""
+    """Submits a group, waits for no or a little time or for its first end, cancels all: one by one, or in one request."""
 
     def __init__(self, scene: Scene, number: int) -> None:
         self._scene = scene
@@ -45,10 +46,19 @@ class Canceller:
         seconds = self._random.choice([0.0, 0.0, 0.01, 0.03])
         make = self._scene.command if self._random.random() < 0.2 else self._scene.function
         tasks = self._scene.submit(*(make(seconds=seconds) for _ in range(GROUP)), server=self._random.randrange(2))
-        time.sleep(self._random.choice([0.0, self._random.uniform(0.0, 0.1)]))
-        self._random.shuffle(tasks)
         url = self._random.choice(self._scene.cluster.urls)
+        if self._random.random() < 0.5:  # so that also on a slow machine some have started, and some have ended
+            body = {"ids": tasks, "any": True, "timeout": PATIENCE_SECONDS}
+            waited = self._http.post(f"{url}/v1/tasks/wait", json=body, timeout=2 * PATIENCE_SECONDS)
+            assert waited.json()["ended"], waited.text
+        else:
+            time.sleep(self._random.choice([0.0, self._random.uniform(0.0, 0.1)]))
+        self._random.shuffle(tasks)
         return self._cancel_all(url, tasks) if self._random.random() < 0.3 else self._cancel_each(url, tasks)
+
+    def cancel(self, tasks: list[int]) -> list[Told]:
+        with self._http:
+            return self._cancel_each(self._scene.cluster.urls[0], tasks)
 
     def _cancel_each(self, url: str, tasks: list[int]) -> list[Told]:
         told = []
@@ -81,11 +91,14 @@ def test_a_cancel_that_races_a_start_or_a_finish_ends_in_one_outcome_and_tells_t
     with ThreadPoolExecutor(THREADS) as threads:
         races = threads.map(lambda number: Canceller(scene, number).run(TASKS // THREADS // GROUP), range(THREADS))
         told = [one for several in races for one in several]
+    running = scene.submit(*(scene.command(seconds=60.0) for _ in range(2)))
+    scene.until_started(running)
+    told += Canceller(scene, THREADS).cancel(running)
     assert Counter(one.task for one in told) == Counter(scene.clients.tasks), "one answer for each task"
     scene.until_all_ended()
 
     final = {row["task"]: row["state"] for row in scene.query("select task, state from attempts where state > 0")}
-    assert len(final) == TASKS
+    assert len(final) == TASKS + len(running)
     assert set(final.values()) == {DONE, CANCELLED}
     starts: dict[int, int] = {}
     for one in scene.executions():

@@ -132,7 +132,8 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _entered.remove(self)
+        if self in _entered:  # a test may stop its cluster before its fixture does
+            _entered.remove(self)
         for process in [*self.workers, *self.servers]:
             process.stop()
 

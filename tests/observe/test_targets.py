@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 
@@ -40,6 +42,19 @@ def test_public_addresses_are_public(address: str) -> None:
 async def test_row_43_targets_that_are_refused(url: str) -> None:
     with pytest.raises(ForbiddenTarget):
         await judge(url, private=False, resolving=resolve)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "0177.0.0.1"])
+async def test_an_address_in_any_writing_is_judged_without_a_resolver_that_may_be_slow(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", away, raising=False)
+    assert await resolve(host, 80) == ["127.0.0.1"]
+    with pytest.raises(Unresolved):
+        await resolve("example.org", 80)
 
 
 async def test_one_private_address_among_public_ones_is_enough_to_refuse() -> None:

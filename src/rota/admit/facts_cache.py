@@ -97,7 +97,9 @@ class FactsCache:
         async with self._database.engine() as connection:
             before = time.monotonic()
             now = await database_clock(connection)
-            self._anchor = ((before + time.monotonic()) / 2, now)
+            # From when the answer came, so that our time is never ahead of the database's: a task that was acknowledged
+            # is older than whatever the database calls now in a later request, such as a cancel by filter.
+            self._anchor = (time.monotonic(), now)
             self._tiers = {tier.name: tier for tier in await catalogue.read_tiers(connection)}
             self._lanes = {lane.name: lane for lane in await catalogue.read_lanes(connection)}
             self._categories = {one.name: one for one in await catalogue.read_categories(connection)}

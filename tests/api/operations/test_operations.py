@@ -167,7 +167,9 @@ def test_a_request_that_is_repeated_with_its_key_starts_no_second_operation(serv
 
 def test_an_operation_is_audited_once_and_listed(served: Served) -> None:
     done = start(served, "cancel", name=uuid4().hex)
-    actions = served.ask("select action, user_name from audit where target like $1", f"%/{done['id']}")
+    actions = served.ask(
+        "select action, actor from audit_log where object_kind = 'operation' and object_id like $1", f"%/{done['id']}"
+    )
     assert actions == [("operation.cancel", "member-user")]
     page = served.send("GET", "/v1/operations?limit=1&state=done").json()
     assert page["operations"][0]["id"] == done["id"]

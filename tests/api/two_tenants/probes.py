@@ -16,12 +16,13 @@ from rota.model.accounts.permissions import SCOPES, Reach, Role
 from tests.api.two_tenants.things import WORK, Things
 
 DOCUMENT = build_app(None, "test").openapi()  # type: ignore[arg-type]
+OWN_TENANT = "the-senders-own-tenant"
 TENANTS_OWN = SCOPES[Role.ADMIN, Reach.TENANT]  # what only those of the cluster may do is refused before it looks
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """`path`: what stands in the braces of the route's path."""
+    """`path`: what stands in the braces of the route's path. `OWN_TENANT` in it stands for the sender's tenant."""
 
     path: dict[str, object] = field(default_factory=dict)
     query: dict[str, object] = field(default_factory=dict)
@@ -43,18 +44,18 @@ def _words(text: str) -> frozenset[str]:
 # Parameters and fields that name something a tenant has.
 NAMING = _words(
     """after after_end after_failed also ancestors_of archive artifact claim concurrency_key cursor delivery
-    descendants_of files graph idempotency_key Idempotency-Key ids key name number operation package schedule secrets
-    sha256 tag task tenant upload user webhook"""
+    descendants_of files graph idempotency_key Idempotency-Key ids key name operation owner package schedule secrets
+    service_account sha256 tag task tenant token upload user webhook"""
 )
 # All others, each looked at once: amounts, choices, times, texts that nothing is found by, and things of the cluster.
 PLAIN = _words(
-    """all annually anchor any args array at at_most attempt attempts backoff backoff_limit bandwidth before by cap
-    category changes command concurrency_limit concurrency_scope cpu cpu_limit cron custom daily delay documents
-    dry_run ends_at env every events expires fail_on fold follow from function gpus graphs hourly If-Match image
+    """addresses all annually anchor any args array at at_most attempt attempts backoff backoff_limit bandwidth before
+    bundles by cap category changes command concurrency_limit concurrency_scope cpu cpu_limit cron custom daily delay
+    disabled documents dry_run email ends_at env every events expires fail_on fold follow from function gpus graphs hourly If-Match image
     interpreter iops isolation items jitter kwargs lane lease limit lines log_limit max_runs may_submit memory
-    disk missed missed_limit monthly mounts n network next_at node on_late outputs over overlap path paused pool
-    ports preemptible priority processes progress reason ref release require result retry_on role script seconds
-    since size_bytes state status stream tags tail tasks tier timeout to tolerance type unplaceable until
+    disk missed missed_limit monthly mounts n names network next_at node on_late outputs over overlap own path paused pool
+    pools ports preemptible priority processes progress reason ref release require result retry_on role scopes script seconds
+    since size_bytes state status stream support tags tail tasks tier timeout to tolerance type unplaceable until
     upstream uploads url value verb version wait weekly where worker zone"""
 )
 # Names that are the giver's own: nothing is found by them, or what they name is everybody's.
@@ -66,6 +67,10 @@ NOT_NAMING = {
     ("get_pool_load", "name"),
     ("pause_pool", "name"),
     ("resume_pool", "name"),
+    ("add_user", "name"),  # users are global: whoever gives a name or a role hears that there is such a user
+    ("grant_user_role", "name"),
+    ("add_service_account", "name"),
+    ("add_token", "name"),
     *(
         (route, work)
         for route in ("add_schedule", "edit_schedule", "apply_schedule", "preview_schedule")
@@ -113,6 +118,9 @@ _HOLD = {"reason": "a while"}
 _BODIES: dict[str, object] = {
     "edit_task": {"priority": 3, "version": 1},
     "extend_task": {"by": "1h"},
+    "change_user": {"disabled": True},
+    "change_service_account": {"disabled": True},
+    "grant_service_account_role": {"role": "viewer", "tenant": OWN_TENANT},
     "hold_task": _HOLD,
     "hold_graph": _HOLD,
     "set_secret": {"value": "mine"},
@@ -121,7 +129,18 @@ _BODIES: dict[str, object] = {
     "apply_schedule": {"daily": "02:00", "task": WORK},
     "backfill_schedule": {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"},
 }
-_OWN_NAME = {"schedules": "schedule", "secrets": "secret"}  # what `{name}` means below these
+_QUERIES: dict[str, dict[str, object]] = {
+    "revoke_user_role": {"role": "viewer", "tenant": OWN_TENANT},
+    "revoke_service_account_role": {"role": "viewer", "tenant": OWN_TENANT},
+}
+# What `{name}` means below these.
+_OWN_NAME = {
+    "schedules": "schedule",
+    "secrets": "secret",
+    "service-accounts": "service_account",
+    "tenants": "tenant",
+    "users": "account",
+}
 
 
 def _by_path() -> Iterator[Probe]:
@@ -148,7 +167,7 @@ def _by_path() -> Iterator[Probe]:
 def _of_path(route: str, kind: str, thing: str, others: list[str]) -> Callable[[Things], Ask]:
     def ask(things: Things) -> Ask:
         path = {kind: getattr(things, thing), **{other: getattr(things, other) for other in others}}
-        return Ask(path=path, body=_BODIES.get(route))
+        return Ask(path=path, query=_QUERIES.get(route, {}), body=_BODIES.get(route))
 
     return ask
 
@@ -214,6 +233,23 @@ def _where(name: str, of: Callable[[Things], object]) -> list[Probe]:
         Probe("start_operation", name, lambda things, body=body: Ask(body={**body, "where": {name: of(things)}}))  # type: ignore[misc]
         for body in ({"verb": "cancel", "dry_run": True}, {"verb": "cancel"}, {"verb": "requeue"})
     ]
+
+
+# Requests that give or take a role at another tenant.
+_ROLES_AT: dict[str, Callable[[Things], dict[str, Any]]] = {
+    **dict.fromkeys(
+        ("add_user", "add_service_account"),
+        lambda things: {"body": {"name": "me", "role": "viewer", "tenant": things.tenant}},
+    ),
+    **dict.fromkeys(
+        ("grant_user_role", "grant_service_account_role"),
+        lambda things: {"body": {"role": "viewer", "tenant": things.tenant}},
+    ),
+    **dict.fromkeys(
+        ("revoke_user_role", "revoke_service_account_role"),
+        lambda things: {"query": {"role": "viewer", "tenant": things.tenant}},
+    ),
+}
 
 
 def _tag(things: Things) -> str:
@@ -294,6 +330,15 @@ PROBES: list[Probe] = [
     # ---- accounts
     Probe("add_token", "tenant", lambda things: Ask(body={"tenant": things.tenant, "user": "eve"})),
     Probe("add_token", "user", lambda things: Ask(body={"tenant": things.tenant, "user": things.user})),
+    *_query("list_users", "after", "account"), *_query("list_service_accounts", "after", "service_account"),
+    Probe("add_token", "owner", lambda things: Ask(body={"owner": things.account})),
+    Probe("add_token", "service_account", lambda things: Ask(body={"service_account": things.service_account})),
+    *(
+        Probe(route, "tenant", lambda things, route=route, role=role: Ask(  # type: ignore[misc]
+            path={"name": "me"} if "{name}" in ROUTES[route][1] else {}, **role(things)
+        ))
+        for route, role in _ROLES_AT.items()
+    ),
     # ---- another tenant named in the header
     *(
         Probe(route, "Rota-Tenant", lambda things: Ask(headers={"rota-tenant": things.tenant}))

@@ -1,6 +1,6 @@
 """C2: a request that names another tenant's thing is answered as one that names nothing, and leaves the thing alone.
 
-Each request is sent twice, by two members of two empty tenants with the same past: once it names what the first tenant
+Each request is sent twice, by the administrators of two empty tenants with the same past: once it names what the first tenant
 has, once what nobody has. Both answers must be equal in status, headers and body, but for the name itself.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -16,9 +16,10 @@ import httpx
 import pytest
 
 from rota.model.accounts.permissions import Role
+from tests.api.accounts.people import People, held
 from tests.api.served import Served
 from tests.api.two_tenants import probes
-from tests.api.two_tenants.probes import PROBES, ROUTES, WANTED, Ask, Probe
+from tests.api.two_tenants.probes import OWN_TENANT, PROBES, ROUTES, WANTED, Ask, Probe
 from tests.api.two_tenants.things import CANARY, WORK, Things, everything_of, made_by, nobodys, use_large_ids
 from tests.harness.cluster import CALM, Cluster
 from tests.harness.postgres import TestPostgres
@@ -36,9 +37,11 @@ class World:
     nobodys: Things
 
     def stranger(self) -> tuple[str, str]:
-        """A member of a new tenant, which has a schedule of its own."""
-        name, _ = self.served.add_tenant()
-        token = self.served.add_token(name)
+        """An administrator of a new tenant, which has a schedule of its own."""
+        name, number = self.served.add_tenant()
+        people = People(self.served, name, number)
+        user = people.add_user("admin", name=f"{name}-admin")
+        token = people.token_of(user, scopes=held("admin", {"tenant": name}))
         own = {"name": "own", "daily": "02:00", "task": WORK}
         assert self.served.send("POST", "/v1/schedules", own, token=token).status_code == 201
         return name, token
@@ -94,7 +97,7 @@ def _asked(served: Served, probe: Probe, things: Things, stranger: tuple[str, st
     """Status, headers and body of the answer, without the names that this and earlier requests said."""
     method, path = ROUTES[probe.route]
     tenant, token = stranger
-    ask = probe.ask(things)
+    ask = _of_sender(probe.ask(things), tenant)
     for name, value in ask.path.items():
         path = path.replace(f"{{{name}}}", quote(str(value), safe=":"))
     body = None if ask.body is None else ask.body if isinstance(ask.body, bytes) else _plain(ask.body)
@@ -102,6 +105,15 @@ def _asked(served: Served, probe: Probe, things: Things, stranger: tuple[str, st
     found = served.send(method, path, body, token=token, params=dict(ask.query), headers=dict(ask.headers))
     assert found.status_code < 500, found.text
     return found.status_code, _headers(found), _without(_body(found), sorted(said, key=len, reverse=True), tenant)
+
+
+def _of_sender(ask: Ask, tenant: str) -> Ask:
+    def own(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: own(one) for name, one in value.items()}
+        return tenant if value == OWN_TENANT else value
+
+    return replace(ask, path=own(ask.path), query=own(ask.query), body=own(ask.body))
 
 
 def _plain(body: object) -> object:

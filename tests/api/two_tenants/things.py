@@ -46,6 +46,8 @@ class Things:
     tag: str
     ref: str
     user: str
+    account: str  # a user with a role at the tenant
+    service_account: str
     tenant: str
     event: str
     cursor: str
@@ -74,7 +76,7 @@ def nobodys(cursor: str) -> Things:
     ids = ("task", "ended", "dead", "graph", "array", "operation", "webhook", "delivery", "token")
     texts = (
         "once", "claim", "request_key", "batch_key", "graph_key", "operation_key", "name", "tag", "ref", "user", "tenant",
-        "concurrency_key", "schedule",
+        "concurrency_key", "schedule", "account", "service_account",
     )  # fmt: skip
     named: dict[str, Any] = {name: next(number) for name in ids}
     named |= {name: f"nobody-{name.replace('_', '-')}-{word}" for name in texts}
@@ -143,6 +145,13 @@ def made_by(served: Served, tenant: str, token: str, user: str) -> Things:
     [(number,)] = served.ask(
         "select tokens.id from tokens join tenants on tenants.id = tokens.tenant where tenants.name = $1", tenant
     )
+    account, service_account = named("account"), named("service_account")
+    for path, body in (
+        ("/v1/users", {"name": account, "role": "viewer", "tenant": tenant}),
+        ("/v1/service-accounts", {"name": service_account, "role": "member", "tenant": tenant}),
+    ):
+        made = served.send("POST", path, body, token=served.cluster.tokens.admin, headers={"rota-tenant": tenant})
+        assert made.status_code == 201, made.text
     dead, array = die(served, name, token=token), post("/v1/tasks", {**work, "array": "0-2"})["id"]
     events = served.send("GET", "/v1/events", token=token).text
     ids = [line.removeprefix("id: ") for line in events.splitlines() if line.startswith("id: ")]
@@ -150,15 +159,16 @@ def made_by(served: Served, tenant: str, token: str, user: str) -> Things:
         task=task, ended=ended, dead=dead, graph=graph, array=array, operation=operation, webhook=webhook,
         delivery=delivery, token=number, sha256=uploaded["sha256"], secret=secret, schedule=schedule,
         concurrency_key=concurrency_key, once=once, claim=claim, request_key=request_key, batch_key=batch_key,
-        graph_key=graph_key, operation_key=operation_key, name=name, tag=tag, ref=ref, user=user, tenant=tenant,
+        graph_key=graph_key, operation_key=operation_key, name=name, tag=tag, ref=ref, user=user,
+        account=account, service_account=service_account, tenant=tenant,
         event=ids[-2], cursor=served.send("GET", "/v1/tasks?limit=1", token=token).json()["next"],
     )  # fmt: skip
 
 
-# A webhook's place in the log moves by itself.
+# A webhook's place in the log moves by itself, and the last use of a token is written a little later.
 _COUNTED = """select string_agg(format(
         $$select %L as name, count(*), md5(coalesce(string_agg(line, chr(10) order by line), ''))
-            from (select (to_jsonb(one) - array['xid', 'row', 'position'])::text as line from %I one where %s) lines$$,
+            from (select (to_jsonb(one) - array['xid', 'row', 'position', 'used_at', 'used_from'])::text as line from %I one where %s) lines$$,
         relname, relname,
         case when relname = 'edges' then 'parent in (select id from tasks where tenant = $1)' else 'tenant = $1' end
     ), ' union all ') from pg_class

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cluster import Cluster
 
 from rota.client._sync.client import Client
-from rota.client.calls import cluster_calls, task_calls
+from rota.client.calls import account_calls, cluster_calls, task_calls
 from rota.client.errors import NotFound, Refused
 from rota.client.transport.log_reader import LogChunk, LogEnd, LogReader
 
@@ -122,7 +122,8 @@ def test_the_results_of_an_array_are_a_list_and_those_of_a_graph_an_object(
 
 def test_nobody_elses_array_is_read(client: Client, cluster: Cluster, array: int) -> None:
     client.perform(cluster_calls.add_tenant("stranger", "free"))
-    token = client.perform(cluster_calls.add_token(tenant="stranger", user="eve", role="member", expires=None)).token
+    eve = {"tenant": "stranger", "user": "eve", "role": "member"}
+    token = client.perform(account_calls.add_token(eve)).token
     with Client(cluster.urls[0], token) as stranger:
         for call in (task_calls.log(array), task_calls.attempts(array), task_calls.results(array)):
             with pytest.raises(NotFound):
