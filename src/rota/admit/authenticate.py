@@ -21,7 +21,17 @@ from datetime import UTC, datetime, timedelta
 
 from rota.admit.token_use import TokenUse
 from rota.attempt_key import PREFIX, AttemptKeys
-from rota.model.accounts.permissions import SCOPES, Binding, Reach, Rights, Role, looks_into, rights, widest_role
+from rota.model.accounts.permissions import (
+    SCOPES,
+    Binding,
+    Reach,
+    Rights,
+    Role,
+    changes_own_only,
+    looks_into,
+    rights,
+    widest_role,
+)
 from rota.model.errors import Presented, Problem, Stranger, not_found
 from rota.model.node import Identity
 from rota.model.secret import names_in_spec
@@ -136,7 +146,9 @@ class Authenticator:
             if found is None or not hmac.compare_digest(found.secret_hash, hash_secret(match[2])):
                 raise unauthorized(Presented("token", hash_secret(match[2]), match[1]))
             token = found.row
-            own = FoundTenant(token.tenant_id, token.tenant, found.plan, found.trusted, found.support)
+            own = FoundTenant(
+                token.tenant_id, token.tenant, found.plan, found.trusted, found.support, found.share_control
+            )
             kind = CallerKind.USER if found.is_users else CallerKind.SERVICE
             who = Stranger(kind.value, token.user, f"token {token.name or token.id}", own.id, tenant or "")
             to = await _other_tenant(connection, own, tenant, who)
@@ -159,6 +171,7 @@ class Authenticator:
             token_name=token.name or "",
             foreign=_is_foreign(found.bindings, to),
             everywhere=held.everywhere,
+            own_only=changes_own_only(bindings, to.id, share_control=to.share_control),
             expires_at=token.expires_at,
             expires_soon=token.expires_at is not None and token.expires_at < datetime.now(UTC) + EXPIRES_SOON,
             pools=held.pools,
@@ -190,6 +203,7 @@ class Authenticator:
             proved=found.proved,
             foreign=_is_foreign(found.bindings, to),
             everywhere=held.everywhere,
+            own_only=changes_own_only(found.bindings, to.id, share_control=to.share_control),
             expires_at=found.ends_at,
             pools=held.pools,
         )

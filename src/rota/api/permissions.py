@@ -177,7 +177,7 @@ RULES: dict[str, Rule] = {
         "remove_service_account",
         "grant_service_account_role",
         "revoke_service_account_role",
-        "set_support",
+        "change_settings",
     ),
     # ---- signing in
     **dict.fromkeys(("list_sessions", "end_session", "end_other_sessions", "get_sign_in_rules"), SELF),

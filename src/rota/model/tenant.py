@@ -81,6 +81,7 @@ class Caller:
     proved: bool = False  # of a session: the user proved who they are a short time ago
     foreign: bool = False  # looks into a tenant where no binding is its own
     everywhere: frozenset[Scope] = frozenset()  # of the scopes, those that it has at every tenant
+    own_only: bool = False  # changes no tasks but those of its user: so the tenant wants it of members
     expires_at: datetime | None = None  # its token or session; None: never
     expires_soon: bool = False  # its token: answers say so
     pools: frozenset[str] | None = None  # whose nodes it may change; None: of all pools

@@ -24,10 +24,18 @@ class FoundTenant:
     plan: Plan
     trusted: bool
     support: bool
+    share_control: bool
 
 
 def _tenant(row: asyncpg.Record) -> FoundTenant:
-    return FoundTenant(row["tenant_id"], row["tenant_name"], plan_of(row), row["trusted"], row["support"])
+    return FoundTenant(
+        id=row["tenant_id"],
+        name=row["tenant_name"],
+        plan=plan_of(row),
+        trusted=row["trusted"],
+        support=row["support"],
+        share_control=row["share_control"],
+    )
 
 
 async def find_tenant(connection: AnyConnection, name: str) -> FoundTenant | None:

@@ -37,6 +37,12 @@ async def read_restricted(
     return {row["id"]: (row["name"], row["pool"], row["user_name"]) for row in rows}
 
 
+async def read_users(connection: AnyConnection, ids: Sequence[int], tenant: int) -> dict[int, str]:
+    """Whose each task, graph or array is, without those that there are not."""
+    rows = await connection.fetch(sql("reading/read_users"), ids, tenant)
+    return {row["id"]: row["user_name"] for row in rows}
+
+
 async def read_outcomes(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[asyncpg.Record]:
     return list(await connection.fetch(sql("reading/read_outcomes"), tasks, tenant))
 

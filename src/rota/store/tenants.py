@@ -70,6 +70,7 @@ class TenantRow:
     trusted: bool
     paused: bool = False  # no further task of the tenant starts
     support: bool = False  # roles that hold everywhere see the payload of its tasks
+    share_control: bool = True  # members may change each other's tasks
 
 
 async def add_tenant(connection: AnyConnection, name: str, plan: str, *, trusted: bool = False) -> TenantRow | None:
@@ -89,10 +90,9 @@ async def pause_tenant(connection: AnyConnection, name: str, paused: bool) -> Te
     return None if row is None else TenantRow(*row)
 
 
-async def support_tenant(connection: AnyConnection, name: str, support: bool) -> TenantRow | None:
-    """Whether roles that hold everywhere see the payload of the tenant's tasks. None: there is no such tenant."""
-    row = await connection.fetchrow(sql("tenants/support_tenant"), name, support)
-    return None if row is None else TenantRow(*row)
+async def save_settings(connection: AnyConnection, tenant: TenantRow) -> None:
+    """What administrators of the tenant decide: `support` and `share_control`."""
+    await connection.execute(sql("tenants/save_settings"), tenant.name, tenant.support, tenant.share_control)
 
 
 async def save_tenant(connection: AnyConnection, name: str, *, plan: str, trusted: bool) -> None:
@@ -211,6 +211,7 @@ class FoundToken:
     plan: Plan
     trusted: bool
     support: bool
+    share_control: bool
     is_users: bool  # its owner is a user
     bindings: tuple[Binding, ...]
 
@@ -226,6 +227,7 @@ async def find_token(connection: AnyConnection, public_id: str) -> FoundToken | 
         plan=plan_of(row),
         trusted=row["trusted"],
         support=row["support"],
+        share_control=row["share_control"],
         is_users=row["owner_kind"] == "user",
         bindings=bindings_of(row) if token.owner is not None else bindings_of_role(token.role, token.tenant_id),
     )

@@ -22,8 +22,8 @@ def test_payload_is_shown_to_roles_everywhere_only_with_support(acme: People, ot
     pages = (f"/v1/tasks/{task}", "/v1/tasks", f"/v1/tasks/{task}/attempts", "/v1/schedules", f"/v1/schedules/s-{role}")
 
     def support(on: bool) -> None:
-        path = f"/v1/tenants/{acme.tenant}/support"
-        changed = acme.send("PUT", path, {"support": on}, token=None, headers=boss)
+        path = f"/v1/tenants/{acme.tenant}/settings"
+        changed = acme.send("PATCH", path, {"support": on}, token=None, headers=boss)
         assert changed.json()["support"] is on
 
     for on in (False, True, False):
@@ -36,7 +36,7 @@ def test_payload_is_shown_to_roles_everywhere_only_with_support(acme: People, ot
         assert (log.status_code == 200) is on
         assert on or log.json()["needed"] == "logs:read"
     assert CANARY in acme.send("GET", f"/v1/tasks/{task}", token=own).text
-    refused = acme.send("PUT", f"/v1/tenants/{other.tenant}/support", {"support": True}, token=None, headers=boss)
+    refused = acme.send("PATCH", f"/v1/tenants/{other.tenant}/settings", {"support": True}, token=None, headers=boss)
     assert problem(refused) == Said(404, "not-found")
 
 

@@ -63,8 +63,11 @@ class TenantChange(msgspec.Struct, forbid_unknown_fields=True):
     trusted: bool | UnsetType = UNSET
 
 
-class SupportChange(msgspec.Struct, forbid_unknown_fields=True):
-    support: bool
+class SettingsChange(msgspec.Struct, forbid_unknown_fields=True):
+    """What an administrator of the tenant decides. Fields left out stay as they are."""
+
+    support: bool | UnsetType = UNSET
+    share_control: bool | UnsetType = UNSET
 
 
 class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
@@ -127,32 +130,26 @@ async def change_tenant(request: Request, name: str) -> Response:
     return answer(filled(TenantDocument, changed))
 
 
-@router.put("/tenants/{name}/support")
-@described(TenantDocument, body=SupportChange)
-async def set_support(request: Request, name: str) -> Response:
-    """Whether viewers and operators everywhere see output, results and files of the tenant's tasks.
+@router.patch("/tenants/{name}/settings")
+@described(TenantDocument, body=SettingsChange)
+async def change_settings(request: Request, name: str) -> Response:
+    """Whether viewers and operators everywhere see output, results and files of the tenant's tasks (`support`), and
+    whether its members may cancel, hold and change each other's tasks (`share_control`).
 
     An administrator of a tenant changes it for that tenant.
     """
     services, caller = await authorise(request)
     check_proved(caller)
-    change = await read_json(request, SupportChange)
+    change = await read_json(request, SettingsChange)
     own = name == caller.tenant or caller.may_everywhere(Scope.USERS_WRITE)
     async with services.database.engine() as connection, connection.transaction():
-        before = next((row for row in await tenants.read_tenants(connection) if row.name == name), None)
-        changed = await tenants.support_tenant(connection, name, change.support) if own else None
-        tenant, old = existing(changed, "tenant"), existing(before, "tenant")
-        await audit(
-            connection,
-            caller,
-            "tenant.support",
-            name,
-            before={"support": old.support},
-            after={"support": tenant.support},
-            tenant_id=tenant.id,
-        )
+        rows = await tenants.read_tenants(connection)
+        found = existing(next((row for row in rows if row.name == name and own), None), "tenant")
+        changed = replace(found, **given(change))
+        await tenants.save_settings(connection, changed)
+        await audit(connection, caller, "tenant.set", name, tenant_id=found.id, **differences(found, changed))
     services.authenticator.forget()
-    return answer(filled(TenantDocument, tenant))
+    return answer(filled(TenantDocument, changed))
 
 
 @router.post("/tenants/{name}/pause")

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from rota.api.answers import answer, attempt_of, filled, raw_json
 from rota.api.audited import Change, audit_tasks
 from rota.api.described import PAGE, TASK_FILTERS, TENANT, TEXT, USER, WHEN, Parameter, described, one_of, read_query
+from rota.api.own_tasks import check_own
 from rota.api.payload import attempt_for
 from rota.api.reasons import checked_reason
 from rota.api.requests import limit_of, number_of, read_json, task_id, time_of
@@ -155,6 +156,7 @@ async def _asked(request: Request) -> tuple[Services, Caller, list[int], str]:
     wrong = next((number for number in body.ids if not 0 < number < 2**63), None)
     if wrong is not None:
         raise invalid([Fault("/ids", "out-of-range", f"{wrong} is not an id; an id is a positive 64-bit number")])
+    await check_own(services, caller, body.ids)
     return services, caller, sorted(set(body.ids)), checked_reason(body.reason, "/reason")
 
 

@@ -16,6 +16,7 @@ from rota.admit.edits import Movable, edit_of
 from rota.api.answers import answer
 from rota.api.audited import audit
 from rota.api.described import IF_MATCH, described
+from rota.api.own_tasks import check_own
 from rota.api.reasons import checked_reason
 from rota.api.requests import existing, if_match, read_json, task_id
 from rota.api.routes.tasks import has_ended, task_answer
@@ -50,6 +51,7 @@ async def edit_task(request: Request, task: str) -> Response:
     async with services.database.tenant(caller.tenant_id) as connection:
         # Before the body is read: another tenant's task is not found, as an unknown one.
         known = existing(await known_task(connection, number, caller.tenant_id))
+    await check_own(services, caller, [number])
     body = await read_json(request, EditRequest)
     version = _version(request, body, number)
     movable = Movable(known.shape, known.isolation, known.unplaceable_waits)
@@ -150,6 +152,7 @@ async def extend_task(request: Request, task: str) -> Response:
     async with services.database.tenant(caller.tenant_id) as connection:
         if not await reading.known_tasks(connection, [number], caller.tenant_id):
             raise not_found()  # before the body is read: another tenant's task is not found, as an unknown one
+    await check_own(services, caller, [number])
     body = await read_json(request, ExtendRequest)
     if (body.by is None) == (body.cap is None):
         raise invalid([Fault("", "invalid-value", "give exactly one of by and cap")])

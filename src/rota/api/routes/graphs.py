@@ -17,6 +17,7 @@ from rota.api.audited import Change, audit_tasks
 from rota.api.cancelling import cancel_for
 from rota.api.described import IDEMPOTENCY_KEY, NAME, PAGE, SCHEDULE, SUBMITTED, TEXT, Parameter, described, read_query
 from rota.api.own_graph import cancel_growing, graph_number
+from rota.api.own_tasks import check_own
 from rota.api.reasons import ReasonRequest, read_reason
 from rota.api.requests import existing, limit_of, read_body, text_of, when_of
 from rota.api.routes.pauses import hold, release
@@ -246,6 +247,7 @@ async def _live(services: Services, caller: Caller, graph: str) -> tuple[int, li
         live = await graphs.live_members(connection, number, caller.tenant_id)
     if not live:
         raise conflict("already-terminal", f"graph {number} has ended already")
+    await check_own(services, caller, [number, *live])
     return number, live
 
 
@@ -271,6 +273,8 @@ async def rerun_graph(request: Request, graph: str) -> Response:
 async def _again(request: Request, graph: str, *, retry: bool) -> Response:
     services, caller = await authorise(request)
     number = await graph_number(services, caller, graph)
+    if retry:  # a rerun makes a graph of the caller's own
+        await check_own(services, caller, [number])
     change = _of_graph("graph.retry" if retry else "graph.rerun", number, await read_reason(request))
 
     async def note(connection: AnyConnection, new_graph: int, tasks: list[int]) -> None:

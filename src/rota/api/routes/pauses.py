@@ -9,6 +9,7 @@ from rota.api.answers import answer
 from rota.api.audited import Change, audit_tasks
 from rota.api.cancelling import refused_ended
 from rota.api.described import described
+from rota.api.own_tasks import check_own
 from rota.api.reasons import ReasonRequest, checked_reason, read_reason
 from rota.api.requests import read_json, task_id
 from rota.api.routes.tasks import checked_ids, has_ended
@@ -43,6 +44,7 @@ async def pause_task(request: Request, task: str) -> Response:
     """Pauses a waiting task; asks a running one to save and stop. `pausing` until it has stopped."""
     services, caller = await authorise(request)
     number = task_id(task)
+    await check_own(services, caller, [number])
     reason = await read_reason(request)
     async with services.database.engine() as connection:
         async with connection.transaction():
@@ -69,6 +71,7 @@ async def resume_task(request: Request, task: str) -> Response:
 async def _resume(request: Request, task: str, action: str) -> Response:
     services, caller = await authorise(request)
     number = task_id(task)
+    await check_own(services, caller, [number])
     reason = await read_reason(request)
     await release(services, caller, [number], Change(action, reason))
     async with services.database.engine() as connection:
@@ -84,6 +87,7 @@ async def hold_task(request: Request, task: str) -> Response:
     """Holds a waiting task until it is released, for a reason. 409 if it runs."""
     services, caller = await authorise(request)
     number = task_id(task)
+    await check_own(services, caller, [number])
     await hold(services, caller, [number], Change("task.hold", await read_reason(request)))
     async with services.database.engine() as connection:
         found = await _found(connection, caller, number)
@@ -107,6 +111,7 @@ async def hold_tasks(request: Request) -> Response:
     services, caller = await authorise(request)
     body = await read_json(request, HoldManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(body.ids)
+    await check_own(services, caller, ids)
     change = Change("task.hold", checked_reason(body.reason, "/reason"))
     await hold(services, caller, ids, change, many=True)
     held, refused = await _many(services, caller, ids, frozenset({State.PAUSED}))
@@ -120,6 +125,7 @@ async def release_tasks(request: Request) -> Response:
     services, caller = await authorise(request)
     body = await read_json(request, ReleaseManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(body.ids)
+    await check_own(services, caller, ids)
     change = Change("task.release", checked_reason(body.reason, "/reason"))
     now = frozenset(await release(services, caller, ids, change, many=True))
     released, refused = await _many(services, caller, ids, frozenset(State) - {State.PAUSED}, now)

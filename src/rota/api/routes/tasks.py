@@ -28,6 +28,7 @@ from rota.api.described import (
 )
 from rota.api.leaders import all_running
 from rota.api.own_graph import cancel_with_submitted, check_tasks
+from rota.api.own_tasks import check_own
 from rota.api.payload import task_for
 from rota.api.reasons import ReasonRequest, checked_reason, read_reason
 from rota.api.related import RELATIONS, related_ids
@@ -296,6 +297,7 @@ async def cancel_task(request: Request, task: str) -> Response:
     services, caller = await authorise(request)
     number = task_id(task)
     await check_tasks(services, caller, [number])
+    await check_own(services, caller, [number])
     change = Change("task.cancel", await read_reason(request))
     document = await cancel_with_submitted(services, caller, [number], cancel_for(change))
     if document.refused and not document.cancelled and not document.cancelling:
@@ -318,6 +320,7 @@ async def cancel_tasks(request: Request) -> Response:
     body = await read_json(request, IdsRequest, limit=SMALL_BODY)
     ids = checked_ids(body.ids)
     await check_tasks(services, caller, ids)
+    await check_own(services, caller, ids)
     change = Change("task.cancel", checked_reason(body.reason, "/reason"))
     return answer(await cancel_with_submitted(services, caller, ids, cancel_for(change, many=True)))
 
@@ -332,6 +335,7 @@ async def retry_task(request: Request, task: str) -> Response:
     """Runs an ended task again, as a new task linked to it. Only once: a second call is refused with the new id."""
     services, caller = await authorise(request)
     number = task_id(task)
+    await check_own(services, caller, [number])
     new_id = await rerun(services, caller, number, Change("task.retry", await read_reason(request)))
     return answer(Retried(id=new_id, retry_of=number), 201)
 

@@ -27,6 +27,7 @@ def add_to(app: typer.Typer) -> None:
         "rota tenant set acme --plan business",
         "rota tenant set acme --trusted",
         "rota tenant set acme --support on",
+        "rota tenant set acme --share-control off",
     )
     add_command(tenant, "pause", pause, "rota tenant pause acme")
     add_command(tenant, "resume", resume, "rota tenant resume acme")
@@ -54,18 +55,28 @@ def change(
         str | None,
         typer.Option(metavar="on|off", help="Whether viewers and operators everywhere see its logs, results, files."),
     ] = None,
+    share_control: Annotated[
+        str | None,
+        typer.Option(metavar="on|off", help="Whether its members may cancel, hold and change each other's tasks."),
+    ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change a tenant's plan, whether it is trusted, or whether it lets others look into its tasks for support.
+    """Change a tenant's plan, whether it is trusted, who looks into its tasks for support, and who changes them.
 
-    --support is also for administrators of the tenant; the others are for administrators everywhere.
+    --support and --share-control are also for administrators of the tenant, the others for administrators everywhere.
     """
     changes = checks.given(plan=plan, trusted=trusted)
     checks.one_of("--support", support, ("on", "off"))
-    checks.some("tenant set", checks.given(**changes, support=support), "thing to change")
+    checks.one_of("--share-control", share_control, ("on", "off"))
+    settings = {
+        name: chosen == "on"
+        for name, chosen in (("support", support), ("share_control", share_control))
+        if chosen is not None
+    }
+    checks.some("tenant set", {**changes, **settings}, "thing to change")
     calls = [cluster_calls.change_tenant(checks.word("NAME", name), changes)] if changes else []
-    if support is not None:
-        calls.append(cluster_calls.support_tenant(checks.word("NAME", name), support == "on"))
+    if settings:
+        calls.append(cluster_calls.change_settings(checks.word("NAME", name), settings))
     for call in calls[:-1]:
         with connect() as client:
             client.exchange(call)
@@ -74,7 +85,8 @@ def change(
 
 def _tenant(answer: TenantDocument) -> str:
     trust = "trusted" if answer.trusted else "not trusted"
-    return f"tenant {answer.name}: plan {answer.plan}, {trust}{', support on' if answer.support else ''}"
+    control = "" if answer.share_control else ", members change only their own tasks"
+    return f"tenant {answer.name}: plan {answer.plan}, {trust}{', support on' if answer.support else ''}{control}"
 
 
 def pause(name: _Name, output_format: Output = Format.TABLE) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rota.client.calls.call import Call, delete, get, patch, post, put, segment
+from rota.client.calls.call import Call, delete, get, patch, post, segment
 from rota.model.answers import cluster as documents
 
 
@@ -87,9 +87,9 @@ def resume_tenant(name: str) -> Call[documents.TenantDocument]:
     return post(f"/v1/tenants/{name}/resume", documents.TenantDocument, repeatable=True)
 
 
-def support_tenant(name: str, support: bool) -> Call[documents.TenantDocument]:
-    """Whether viewers and operators everywhere see output, results and files of the tenant's tasks."""
-    return put(f"/v1/tenants/{segment(name)}/support", documents.TenantDocument, {"support": support})
+def change_settings(name: str, changes: Mapping[str, object]) -> Call[documents.TenantDocument]:
+    """What administrators of a tenant decide: `support` and `share_control`."""
+    return patch(f"/v1/tenants/{segment(name)}/settings", documents.TenantDocument, changes)
 
 
 def plans() -> Call[documents.PlanList]:

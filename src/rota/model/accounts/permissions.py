@@ -212,6 +212,19 @@ def looks_into(binding: Binding, tenant: int) -> bool:
     return binding.tenant == tenant or (binding.reach is Reach.EVERYWHERE and binding.role is not Role.WORKER)
 
 
+def changes_own_only(bindings: Iterable[Binding], tenant: int, *, share_control: bool) -> bool:
+    """Whether the principal may cancel, hold and change only its own tasks at this tenant.
+
+    `share_control`: the tenant lets its members change each other's tasks. Wider roles change the tasks of all.
+    """
+    wider = (
+        binding.role is not Role.MEMBER and Scope.TASKS_CONTROL in scopes_at(binding)
+        for binding in bindings
+        if binding.tenant in (None, tenant)
+    )
+    return not share_control and not any(wider)
+
+
 _WIDEST_FIRST = (Role.ADMIN, Role.OPERATOR, Role.MEMBER, Role.VIEWER, Role.WORKER)
 
 

@@ -171,6 +171,7 @@ class TenantDocument(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     created_at: Time | None = None
     support: bool = False  # roles that hold everywhere see logs, results and files of its tasks
+    share_control: bool = True  # members may cancel, hold and change each other's tasks
 
 
 class PausedTenant(TenantDocument, frozen=True, kw_only=True):

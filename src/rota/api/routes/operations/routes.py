@@ -16,6 +16,7 @@ from rota.admit.limits import check_limits
 from rota.api.answers import answer
 from rota.api.audited import audit
 from rota.api.described import IDEMPOTENCY_KEY, PAGE, Parameter, described, one_of, read_query
+from rota.api.own_tasks import check_own_operation, own_where
 from rota.api.reasons import checked_reason
 from rota.api.requests import SMALL_BODY, existing, limit_of, read_body, seconds_of, task_id, time_of
 from rota.api.routes.operations.selecting import Selected, select
@@ -80,7 +81,8 @@ async def start_operation(request: Request) -> Response:
             return answer(_document(_same(earlier, body)), 200)
         now: datetime = await database_now(connection)
         until = now if before is None else min(now, before)
-        selected = await select(connection, caller.tenant_id, verb, wanted.where or OperationWhere(), until=until)
+        where = own_where(caller, wanted.where or OperationWhere())
+        selected = await select(connection, caller.tenant_id, verb, where, until=until)
         counted = await _counted(connection, caller, verb, selected)
         running = await operations.count_running(connection, caller.tenant_id, up_to=MOST_RUNNING)
     if wanted.dry_run:
@@ -263,6 +265,7 @@ async def stop_operation(request: Request, operation: str) -> Response:
     """Stops an operation after its batch under way. What it has changed stays changed. Harmless if it is stopped."""
     services, caller = await authorise(request)
     number = task_id(operation, "operation")
+    check_own_operation(caller, (await _read(services, caller, number)).user)
     async with services.database.engine() as connection, connection.transaction():
         if await operations.stop_operation(connection, number, caller.tenant_id):
             await audit(connection, caller, "operation.stop", number)

@@ -1,7 +1,7 @@
 -- A session that has not ended, its user with bindings, and the tenant that it looks at. $2: how long it may be idle.
 select sessions.id, sessions.principal, principals.name as user_name, sessions.proved_at > now() - $3::interval as proved,
     sessions.seen_at < now() - interval '1 minute' as seen_long_ago, sessions.ends_at,
-    tenants.id as tenant_id, tenants.name as tenant_name, {tenants/plan_columns}, tenants.trusted, tenants.support,
+    tenants.id as tenant_id, tenants.name as tenant_name, {tenants/plan_columns}, tenants.trusted, tenants.support, tenants.share_control,
     {binding_arrays}
 from sessions
 join principals on principals.id = sessions.principal

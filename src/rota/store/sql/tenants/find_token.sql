@@ -1,4 +1,4 @@
-select {token_columns}, tokens.secret_hash, {plan_columns}, tenants.trusted, tenants.support,
+select {token_columns}, tokens.secret_hash, {plan_columns}, tenants.trusted, tenants.support, tenants.share_control,
     principals.kind as owner_kind, {accounts/binding_arrays}
 from tokens join tenants on tenants.id = tokens.tenant join plans on plans.name = tenants.plan
 left join principals on principals.id = tokens.owner

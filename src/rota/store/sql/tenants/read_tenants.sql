@@ -1,1 +1,1 @@
-select id, name, plan, created_at, trusted, paused, support from tenants order by id
+select id, name, plan, created_at, trusted, paused, support, share_control from tenants order by id
