@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from rota.decide.explain import Explanation
 from rota.model.queue import ReadyTask
@@ -86,3 +87,14 @@ def test_a_delayed_task_that_has_to_wait_longer_is_told_so() -> None:
     found = why(scene, probe(not_before_us=scene.now_us + 60_000_000))
     assert (found.basis, found.run_times) == ("running-tasks", "cap")
     assert seconds_until(scene, found) == 600
+
+
+def test_what_comes_after_a_planned_task_is_told_by_the_run_times_of_tasks_of_its_size() -> None:
+    scene = one_machine()
+    works_off(scene, scene.tasks(3, cap=UNTOLD_CAP, name="other"), seconds=20)
+    first = probe()
+    first = replace(first, task=replace(first.task, cap_ms=1000 * UNTOLD_CAP), shape=scene.core.state.shapes[1])
+    second = replace(first, task=replace(first.task, id=first.task.id + 1), after=(first.task.id,))
+    found = scene.core.forecast(scene.now_us, [first, second])
+    assert found.starts[second.task.id].at_us == pytest.approx(scene.now_us + 20_000_000)
+    assert found.starts[second.task.id].source == "shape"
