@@ -179,6 +179,8 @@ RULES: dict[str, Rule] = {
         "record_stage",
     ),
 }
+# What the key of a running task is good for, in its own graph.
+OF_TASKS = frozenset(rule.scope for rule in RULES.values() if rule.by_tasks and rule.scope is not None)
 
 
 SIGNED_IN = "signed-in"
