@@ -121,6 +121,17 @@ def test_without_an_address_the_server_is_asked_about_its_database(
     }
 
 
+def test_a_server_that_is_not_ready_is_not_asked_about_its_database(
+    server: StubServer, rota: Rota, tmp_path: Path
+) -> None:
+    server.on_document("GET", "/readyz", {"detail": "the database is away"}, status=503)
+    ran = rota("doctor", "--data", str(tmp_path / "data"), "-o", "json")
+    findings = {one["what"]: one for one in json.loads(ran.out)["findings"]}
+    assert "the database is away" in findings["server"]["detail"]
+    assert findings["database"]["detail"] == "not checked: no server is ready"
+    assert server.asked("GET", "/v1/database") == []
+
+
 def test_tasks_that_nothing_will_move_are_named() -> None:
     found = findings_of(DatabaseCheck(postgresql=14, schema=3, is_current=True, stuck=[7, 8]))
     assert [one.state for one in found] == ["broken", "ok", "broken"]

@@ -55,14 +55,15 @@ def doctor(
 ) -> None:
     """Check what this machine can do for Rota, and how to get what is missing."""
     checks.data_folder("--data", data, make=False)
+    servers = _server()
     findings = [
         _python(),
         *_packages(),
         _postgres(),
         _time_zones(),
         *_machine(data),
-        *_server(),
-        *_database(database),
+        *servers,
+        *_database(database, servers),
     ]
     if output is _Output.JSON:
         sys.stdout.write(json.dumps({"findings": [asdict(finding) for finding in findings]}) + "\n")
@@ -165,10 +166,13 @@ def _ready(server: str, answered: httpx.Response) -> Finding:
     return Finding("server", "broken", f"{server} answers {answered.status_code}: {why}", "wait, or see its log")
 
 
-def _database(given: str | None) -> list[Finding]:
+def _database(given: str | None, servers: list[Finding]) -> list[Finding]:
     """The database of `--database`, tried from here; else that of the server, which is asked about it."""
     url = given or os.environ.get("ROTA_DATABASE")
     if not url:
+        if servers and all(server.state == "broken" for server in servers):
+            # Asking would only repeat, for half a minute, what is a finding already.
+            return [Finding("database", "missing", "not checked: no server is ready", f"{_NO_SERVER}, or --database")]
         return _database_of_server()
     if find_spec("asyncpg") is None:
         return [Finding("database", "missing", "not checked: asyncpg is not installed", install_line("server"))]
