@@ -123,3 +123,23 @@ def test_an_idempotency_key_that_cannot_be_one_is_refused_before_anything_is_sen
     assert ran.code == 2
     assert "--idempotency-key: an idempotency key has 1 to 255 printable ASCII characters" in ran.err
     assert server.received == []
+
+
+@pytest.mark.parametrize(
+    ("words", "pointer", "named"),
+    [
+        (("submit", "--cpu", "9", "--", "true"), "/cpu", "--cpu"),
+        (("submit", "--cpu=9", "--", "true"), "/cpu", "--cpu"),
+        (("submit", "--in", "9h", "--", "true"), "/delay", "--in"),
+        (("submit", "--env", "A=b", "--", "true"), "/env/A", "--env"),
+        (("submit", "--", "true", "--cpu", "9"), "/cpu", "/cpu"),
+        (("submit", "--", "true"), "/cpu", "/cpu"),
+    ],
+)
+def test_a_refusal_names_the_option_that_was_typed(
+    server: StubServer, rota: Rota, words: tuple[str, ...], pointer: str, named: str
+) -> None:
+    fault = {"pointer": pointer, "code": "out-of-range", "detail": "it is too much"}
+    server.on("POST", "/v1/tasks", problem(422, "out-of-range", f"{pointer}: it is too much", errors=[fault]))
+    ran = rota(*words)
+    assert (ran.code, ran.err) == (4, f"rota: {named}: it is too much\n")

@@ -20,6 +20,7 @@ from rota.cli.shell.extras import missing_extra
 from rota.cli.shell.reasons import reason_of
 from rota.cli.shell.suggestions import commands_like, options_like, sentence
 from rota.cli.shell.terminal import escape
+from rota.cli.shell.typed_options import typed
 from rota.client import errors
 from rota.client.errors import ManifestFault
 from rota.model.units import duration_text
@@ -39,7 +40,7 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
     if arguments[:1] == ["run"] and code not in (USAGE, TRY_LATER):
         code = OWN_TROUBLE
     sys.stdout.flush()
-    text = document_of(error, code) if wants_json(arguments) else "\n".join(lines_of(error))
+    text = document_of(error, code) if wants_json(arguments) else "\n".join(lines_of(error, arguments))
     sys.stderr.write(text + "\n")
     return code
 
@@ -60,13 +61,13 @@ def exit_code_of(error: Exception) -> int:
     return 1 if isinstance(error, errors.RotaError) else OWN_TROUBLE
 
 
-def lines_of(error: Exception) -> list[str]:
+def lines_of(error: Exception, arguments: Sequence[str] = ()) -> list[str]:
     """One line; of several faults one line each. Those of a manifest in a compiler's format, with their positions."""
     faults = [escape(str(fault)) for fault in _manifest_faults(error)]
     if faults:
         return _bounded(faults)
-    if isinstance(error, errors.Refused) and len(error.faults) > 1:
-        lines = [f"{fault.pointer}: {fault.detail}" if fault.pointer else fault.detail for fault in error.faults]
+    if isinstance(error, errors.Refused) and error.faults and not isinstance(error, errors.LimitExceeded):
+        lines = [typed(fault, arguments) for fault in error.faults]
         return [f"rota: {line}" for line in _bounded([escape(" ".join(line.split())) for line in lines])]
     return [f"rota: {line_of(error)}"]
 
