@@ -132,6 +132,7 @@ def test_an_idempotency_key_that_cannot_be_one_is_refused_before_anything_is_sen
         (("submit", "--cpu=9", "--", "true"), "/cpu", "--cpu"),
         (("submit", "--in", "9h", "--", "true"), "/delay", "--in"),
         (("submit", "--env", "A=b", "--", "true"), "/env/A", "--env"),
+        (("submit", "--at", "1960-01-01T00:00Z", "--", "true"), "/at", "--at"),
         (("submit", "--", "true", "--cpu", "9"), "/cpu", "/cpu"),
         (("submit", "--", "true"), "/cpu", "/cpu"),
     ],
@@ -143,3 +144,17 @@ def test_a_refusal_names_the_option_that_was_typed(
     server.on("POST", "/v1/tasks", problem(422, "out-of-range", f"{pointer}: it is too much", errors=[fault]))
     ran = rota(*words)
     assert (ran.code, ran.err) == (4, f"rota: {named}: it is too much\n")
+
+
+def test_a_name_is_said_once_however_the_server_and_the_command_line_put_it(server: StubServer, rota: Rota) -> None:
+    server.on("GET", "/v1/dead/7", problem(404, "not-found", "there is no dead letter 7"))
+    assert rota("dead", "show", "7").err == "rota: there is no dead letter 7\n"
+    fault = {"pointer": "/at", "code": "out-of-range", "detail": "at is a time after 1970"}
+    server.on("POST", "/v1/tasks", problem(422, "out-of-range", "/at: at is a time after 1970", errors=[fault]))
+    ran = rota("submit", "--at", "1960-01-01T00:00Z", "--", "true")
+    assert ran.err == "rota: --at is a time after 1970\n"
+
+
+def test_an_option_is_named_without_quotes_whoever_checks_it(rota: Rota) -> None:
+    assert rota("list", "--limit", "0").err.startswith("rota: invalid value for --limit: 0 is too small")
+    assert rota("list", "--state", "x").err.startswith("rota: invalid value for --state: 'x' is not known")

@@ -201,7 +201,9 @@ class Waiting:
             return Reason.KEY_COOLED, sentence, self._start("cool-down")
         key, most = self._state.keys[concurrency_keys.name_of(task)], task.concurrency_limit
         if not task.concurrency_global:
-            busy = f"{key.running} of {most} run" if key.running <= most else f"{key.running} run, its own limit is {most}"
+            busy = (
+                f"{key.running} of {most} run" if key.running <= most else f"{key.running} run, its own limit is {most}"
+            )
             sentence = f"its concurrency key {task.concurrency_key} is busy: {busy}"
             return Reason.KEY_BUSY, sentence, self._start("concurrency-key")
         sentence = (

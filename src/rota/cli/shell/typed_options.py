@@ -31,5 +31,6 @@ def typed(fault: FieldFault, arguments: Sequence[str]) -> str:
     for field in reversed(fault.pointer.strip("/").split("/")):
         for option in (f"--{field.replace('_', '-')}", *_OPTIONS.get(field, ())):
             if option in given:
-                return f"{option}: {fault.detail}"
+                said = fault.detail.removeprefix(f"{field} ")
+                return f"{option}: {fault.detail}" if said == fault.detail else f"{option} {said}"
     return f"{fault.pointer}: {fault.detail}"
