@@ -179,3 +179,10 @@ def test_a_database_that_does_not_answer_is_a_finding_in_words(monkeypatch: pyte
     monkeypatch.setattr(store_doctor, "examine_database", never)
     (finding,) = database.findings("postgresql://a@b/c")
     assert finding.detail == "the database does not answer (TimeoutError)"
+
+
+def test_a_line_to_copy_is_never_cut_off(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    line = f"pip install '/{'a' * 100}.whl[server]'"
+    monkeypatch.setenv("COLUMNS", "80")
+    doctor._draw([Finding("server packages", "missing", "without asyncpg", line)])
+    assert "".join(line.split()) in re.sub(r"\s", "", capsys.readouterr().out)

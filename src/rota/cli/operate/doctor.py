@@ -79,7 +79,7 @@ def _draw(findings: list[Finding]) -> None:
 
     table = Table(box=None, padding=(0, 2))
     for column in ("", "what", "found", "how to get it"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")  # a line to copy is never cut off
     marks = {"ok": "[green]✓[/green]", "missing": "[yellow]–[/yellow]", "broken": "[red]✗[/red]"}
     for finding in findings:
         # Text, not str: brackets in a message are no markup.
