@@ -29,7 +29,7 @@ USAGE = 2
 TRY_LATER = 75  # EX_TEMPFAIL
 OWN_TROUBLE = 125
 _UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'\.", re.DOTALL)
-_QUOTED_OPTION = re.compile(r"(?<=^Invalid value for )'(-[^']*)':")
+_QUOTED_NAME = re.compile(r"(?<=^Invalid value for )'([^']*)':")
 MOST_LINES = 20  # of faults; a machine reads all of them with -o json
 
 
@@ -135,7 +135,7 @@ def _usage(error: TyperException) -> str:
     context = getattr(error, "ctx", None)
     if context is None:
         return text[:1].lower() + text[1:]
-    text = _QUOTED_OPTION.sub(r"\1:", text)  # as our own checks write it
+    text = _QUOTED_NAME.sub(r"\1:", text)  # as our own checks write it
     unknown_command = _UNKNOWN_COMMAND.match(text)
     if text.startswith("No such option: "):
         given = str(getattr(error, "option_name", ""))
