@@ -134,7 +134,7 @@ def _usage(error: TyperException) -> str:
     text = error.format_message()
     context = getattr(error, "ctx", None)
     if context is None:
-        return text[:1].lower() + text[1:]
+        return _begun_small(text)
     text = _QUOTED_NAME.sub(r"\1:", text)  # as our own checks write it
     unknown_command = _UNKNOWN_COMMAND.match(text)
     if text.startswith("No such option: "):
@@ -147,4 +147,9 @@ def _usage(error: TyperException) -> str:
         text = f"No such command '{given}'" + sentence([f"'{name}'" for name in near])
     elif text == "Missing command.":
         text = f"Missing command: one of {', '.join(context.command.commands)}"
-    return f"{text[:1].lower()}{text[1:]} (see {context.command_path} --help)"
+    return f"{_begun_small(text)} (see {context.command_path} --help)"
+
+
+def _begun_small(text: str) -> str:
+    """As part of a line that has begun; the name of an argument stays as it is in the help."""
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.client.errors import FieldFault
+from rota.model.answers.problems import FieldFault
 
 # Fields whose option has another name.
 _OPTIONS = {
