@@ -41,7 +41,7 @@ def resolve(
     servers = None if server is None else _servers(server)
     if servers is None or token is None:
         path = profile_path(environment)
-        if path.exists() or environment.get("ROTA_PROFILE"):
+        if environment.get("ROTA_PROFILE") or _is_there(path):
             stored = read_profile(path)
             # A token belongs to its servers: never send the file's token to an address that the file does not name.
             if token is None and (servers is None or set(servers) <= set(stored.servers)):
@@ -50,6 +50,14 @@ def resolve(
     if servers is None:
         raise ConfigurationError(f"no server is named; {HOW_TO_NAME_A_SERVER}")
     return Profile(servers, _checked(token), _tenant(environment.get("ROTA_TENANT")))
+
+
+def _is_there(path: Path) -> bool:
+    """True of a file in a folder that this user may not enter, too: it is told that it can't be read."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def read_profile(path: Path) -> Profile:
