@@ -158,3 +158,18 @@ def test_a_name_is_said_once_however_the_server_and_the_command_line_put_it(serv
 def test_an_option_is_named_without_quotes_whoever_checks_it(rota: Rota) -> None:
     assert rota("list", "--limit", "0").err.startswith("rota: invalid value for --limit: 0 is too small")
     assert rota("list", "--state", "x").err.startswith("rota: invalid value for --state: 'x' is not known")
+
+
+def test_a_folder_that_may_not_be_written_is_named_before_and_during_a_download(
+    server: StubServer, rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [{"name": "report.txt", "artifact": "sha256:00"}]
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "done", outputs=kept))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")  # root may write everywhere
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    ran = rota("outputs", "7", "--download", str(tmp_path))
+    path = tmp_path / "report.txt"
+    assert (ran.code, f"--download: {path} can't be written: Permission denied" in ran.err) == (2, True), ran.err
