@@ -50,7 +50,7 @@ def test_letters_are_found_by_what_is_known_of_them(served: Served) -> None:
 
 @pytest.mark.parametrize(
     ("query", "pointer"),
-    [("over=speed", "/over"), ("tag=x", "/tag"), ("since=soon", "/since"), ("graph=x", "/graph"), ("graph=0", "/graph"),
+    [("over=speed", "/over"), ("tag=x", "/tag"), ("since=soon", "/since"), ("since=-5m", "/since"), ("graph=x", "/graph"), ("graph=0", "/graph"),
      ("reason=", "/reason"), ("colour=red", "/colour"), ("tenant=nobody", "")],
 )  # fmt: skip
 def test_a_filter_that_means_nothing_is_refused_with_its_name(served: Served, query: str, pointer: str) -> None:

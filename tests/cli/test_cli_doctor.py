@@ -121,6 +121,17 @@ def test_without_an_address_the_server_is_asked_about_its_database(
     }
 
 
+def test_a_server_that_is_not_ready_is_not_asked_about_its_database(
+    server: StubServer, rota: Rota, tmp_path: Path
+) -> None:
+    server.on_document("GET", "/readyz", {"detail": "the database is away"}, status=503)
+    ran = rota("doctor", "--data", str(tmp_path / "data"), "-o", "json")
+    findings = {one["what"]: one for one in json.loads(ran.out)["findings"]}
+    assert "the database is away" in findings["server"]["detail"]
+    assert findings["database"]["detail"] == "not checked: no server is ready"
+    assert server.asked("GET", "/v1/database") == []
+
+
 def test_tasks_that_nothing_will_move_are_named() -> None:
     found = findings_of(DatabaseCheck(postgresql=14, schema=3, is_current=True, stuck=[7, 8]))
     assert [one.state for one in found] == ["broken", "ok", "broken"]
@@ -168,3 +179,10 @@ def test_a_database_that_does_not_answer_is_a_finding_in_words(monkeypatch: pyte
     monkeypatch.setattr(store_doctor, "examine_database", never)
     (finding,) = database.findings("postgresql://a@b/c")
     assert finding.detail == "the database does not answer (TimeoutError)"
+
+
+def test_a_line_to_copy_is_never_cut_off(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    line = f"pip install '/{'a' * 100}.whl[server]'"
+    monkeypatch.setenv("COLUMNS", "80")
+    doctor._draw([Finding("server packages", "missing", "without asyncpg", line)])
+    assert "".join(line.split()) in re.sub(r"\s", "", capsys.readouterr().out)

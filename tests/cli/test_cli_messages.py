@@ -123,3 +123,53 @@ def test_an_idempotency_key_that_cannot_be_one_is_refused_before_anything_is_sen
     assert ran.code == 2
     assert "--idempotency-key: an idempotency key has 1 to 255 printable ASCII characters" in ran.err
     assert server.received == []
+
+
+@pytest.mark.parametrize(
+    ("words", "pointer", "named"),
+    [
+        (("submit", "--cpu", "9", "--", "true"), "/cpu", "--cpu"),
+        (("submit", "--cpu=9", "--", "true"), "/cpu", "--cpu"),
+        (("submit", "--in", "9h", "--", "true"), "/delay", "--in"),
+        (("submit", "--env", "A=b", "--", "true"), "/env/A", "--env"),
+        (("submit", "--at", "1960-01-01T00:00Z", "--", "true"), "/at", "--at"),
+        (("submit", "--", "true", "--cpu", "9"), "/cpu", "/cpu"),
+        (("submit", "--", "true"), "/cpu", "/cpu"),
+    ],
+)
+def test_a_refusal_names_the_option_that_was_typed(
+    server: StubServer, rota: Rota, words: tuple[str, ...], pointer: str, named: str
+) -> None:
+    fault = {"pointer": pointer, "code": "out-of-range", "detail": "it is too much"}
+    server.on("POST", "/v1/tasks", problem(422, "out-of-range", f"{pointer}: it is too much", errors=[fault]))
+    ran = rota(*words)
+    assert (ran.code, ran.err) == (4, f"rota: {named}: it is too much\n")
+
+
+def test_a_name_is_said_once_however_the_server_and_the_command_line_put_it(server: StubServer, rota: Rota) -> None:
+    server.on("GET", "/v1/dead/7", problem(404, "not-found", "there is no dead letter 7"))
+    assert rota("dead", "show", "7").err == "rota: there is no dead letter 7\n"
+    fault = {"pointer": "/at", "code": "out-of-range", "detail": "at is a time after 1970"}
+    server.on("POST", "/v1/tasks", problem(422, "out-of-range", "/at: at is a time after 1970", errors=[fault]))
+    ran = rota("submit", "--at", "1960-01-01T00:00Z", "--", "true")
+    assert ran.err == "rota: --at is a time after 1970\n"
+
+
+def test_an_option_is_named_without_quotes_whoever_checks_it(rota: Rota) -> None:
+    assert rota("list", "--limit", "0").err.startswith("rota: invalid value for --limit: 0 is too small")
+    assert rota("list", "--state", "x").err.startswith("rota: invalid value for --state: 'x' is not known")
+
+
+def test_a_folder_that_may_not_be_written_is_named_before_and_during_a_download(
+    server: StubServer, rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [{"name": "report.txt", "artifact": "sha256:00"}]
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "done", outputs=kept))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")  # root may write everywhere
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    ran = rota("outputs", "7", "--download", str(tmp_path))
+    path = tmp_path / "report.txt"
+    assert (ran.code, f"--download: {path} can't be written: Permission denied" in ran.err) == (2, True), ran.err

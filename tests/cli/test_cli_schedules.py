@@ -189,8 +189,13 @@ def test_a_dry_run_shows_the_next_runs_and_what_each_runs(server: StubServer, ro
 def test_all_faults_of_the_options_come_together_and_no_missing_rule_is_blamed_on_one(
     server: StubServer, rota: Rota
 ) -> None:
-    ran = rota("schedule", "add", "b", "--daily", "25:00", "--tz", "Mars", "--overlap", "foo", "--", "x")
-    for text in ("--daily: '25:00' is not a time of day", "--tz: 'Mars' is not", "--overlap: 'foo' is not one of"):
+    ran = rota("schedule", "add", "b!", "--daily", "25:00", "--tz", "Mars", "--overlap", "foo", "--", "x")
+    for text in (
+        "NAME: a schedule has a name: letters, digits, . _ -, up to 100; 'b!' is not one",
+        "--daily: '25:00' is not a time of day",
+        "--tz: 'Mars' is not",
+        "--overlap: 'foo' is not one of",
+    ):
         assert text in ran.err
     assert ran.code == 2
     none = rota("schedule", "add", "b", "--", "x")

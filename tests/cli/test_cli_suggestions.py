@@ -23,6 +23,7 @@ from tests.cli.conftest import Rota
         ("run --depends-on 7 -- a", "no such option: --depends-on. Did you mean --after?"),
         ("list --stat ready", "no such option: --stat. Did you mean --state or --status?"),
         ("list --frobnicate", "no such option: --frobnicate (see rota list --help)"),
+        ("schedule add x -n 3", "no such option: -n (see rota schedule add --help)"),
         ("ps", "no such command 'ps'. Did you mean 'list'?"),
         ("kill 7", "no such command 'kill'. Did you mean 'cancel'?"),
         ("status 7", "no such command 'status'. Did you mean 'show', 'list' or 'top'?"),

@@ -458,6 +458,25 @@ def test_run_shows_what_a_function_returns(server: StubServer, rota: Rota) -> No
     assert rota("run", "--function", "a:add", "--args", "[2, 3]").out == 'adding\n{"sum":5}\n'
 
 
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ([], "rota: task 7 kept no file\n"),
+        (["a"], "rota: task 7 kept 1 file: rota outputs 7 --download FOLDER\n"),
+        (["a", "b"], "rota: task 7 kept 2 files: rota outputs 7 --download FOLDER\n"),
+    ],
+)
+def test_run_says_where_the_files_are_that_the_task_kept(
+    server: StubServer, rota: Rota, kept: list[str], said: str
+) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    server.on("GET", "/v1/tasks/7/log", Stream((end("done", 0),)))
+    outputs = [{"name": name, "artifact": "sha256:00"} for name in kept]
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "done", outputs=outputs))
+    ran = rota("run", "--keep", "*", "--", "job")
+    assert (ran.code, ran.out, ran.err) == (0, "", said)
+
+
 def test_logs_can_be_followed_and_filtered(server: StubServer, rota: Rota) -> None:
     lines = (chunk(b"out\n"), chunk(b"err\n", seq=1, stream="stderr"), end())
     server.on("GET", "/v1/tasks/7/log", Stream(lines))

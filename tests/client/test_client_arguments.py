@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -71,3 +72,9 @@ def test_keys_that_the_annotation_restores_are_sent_as_text(server: StubServer, 
     assert (sent["args"], sent["kwargs"]) == ([{"1": "2030-01-31"}, {str(NUMBER): 2}], {"c": {"3": 4}})
     with pytest.raises(TypeError, match=r"argument 'c' of .*: \['3'\] is nan"):
         by_number.using(client).submit({1: DAY}, c={3: float("nan")})  # type: ignore[dict-item]
+
+
+def test_an_option_that_json_has_no_type_for_is_refused_by_name(server: StubServer, client: Client) -> None:
+    with pytest.raises(TypeError, match=r"^script is PosixPath\('x.py'\), a PosixPath, and no JSON; give text$"):
+        client.submit(script=Path("x.py"))
+    assert server.received == []

@@ -79,6 +79,18 @@ def test_a_profile_that_is_a_directory_cannot_be_read(tmp_path: Path) -> None:
         resolve(environment={"ROTA_PROFILE": str(tmp_path)})
 
 
+def test_a_profile_in_a_folder_that_may_not_be_entered_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")  # root may enter every folder
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(ConfigurationError, match=r"profile .*profile\.toml: cannot be read: Permission denied"):
+        resolve(environment={"XDG_CONFIG_HOME": str(tmp_path)})
+
+
 def test_no_server_anywhere_says_how_to_name_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="ROTA_SERVER"):
         resolve(environment={"XDG_CONFIG_HOME": str(tmp_path)})

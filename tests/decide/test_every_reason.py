@@ -1,7 +1,7 @@
 """Whatever a task waits for: it has an estimated start, or a sentence why nobody can say when it starts.
 
 The reasons come from the code: one that is in neither list below fails a test. What only the database knows is asked
-for over HTTP in `tests/api/test_every_reason.py`.
+for over HTTP in `tests/api/test_why.py`.
 """
 
 from __future__ import annotations
@@ -346,19 +346,6 @@ def test_obstacles_are_said_of_blocked_and_delayed_tasks_too() -> None:
         assert why(scene, asked).reason is Reason.TENANT_PAUSED
         scene = Scene()
         assert why(scene, asked).reason is Reason.NO_NODES
-
-
-def test_a_task_deep_in_the_queue_is_told_a_start_from_the_pace_of_its_tenant() -> None:
-    scene = Scene()
-    scene.worker(cpus=1)
-    for _ in range(20):
-        task = scene.task(cap=30 * 86_400)
-        scene.order()
-        scene.later(seconds=1)
-        scene.ends(task, milliseconds=1_000)
-    found = why(scene, probe(in_database=99))
-    assert found.basis == "throughput"
-    assert found.estimated_start_us == pytest.approx(scene.now_us + 100 * 1_000_000, rel=0.1)
 
 
 def test_a_forecast_changes_nothing_and_is_the_same_twice() -> None:

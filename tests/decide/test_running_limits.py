@@ -308,6 +308,9 @@ def test_a_task_with_a_concurrency_key_starts_by_its_own_limit_whatever_others_g
     wide = scene.tasks(4, key="database", limit=3)
     narrow = scene.task(key="database", limit=2, priority=-1)
     assert scene.order() == [task.id for task in wide[:3]]
+    crowded = scene.core.explain(narrow.id, scene.now_us, {})
+    assert crowded is not None
+    assert crowded.sentence == "its concurrency key database is busy: 3 run, its own limit is 2"
     scene.ends(wide[0], wide[1])
     assert scene.order() == [wide[3].id], "two run then, so the narrow one still waits"
     explained = scene.core.explain(narrow.id, scene.now_us, {})

@@ -71,3 +71,14 @@ async def test_a_node_that_is_back_has_no_frozen_attempts_and_tells_how_many_tha
     assert explanation.reason == "running"
     listen(pool, session, wire.Heartbeat(sent=1.0, attempts=1, frozen=1))
     assert frozen_by_node(pool) == {node: 1}, "its own word: acknowledgements do not reach it"
+
+
+async def test_a_node_keeps_its_name_in_sentences_while_it_is_away(leading: Leading, now: list[float]) -> None:
+    pool, node = leading.pool, leading.rows.node
+    session = enter(pool, cast(Any, None), HELLO, node=node, draining=False)
+    task = await leading.running()
+    pool.leave(session)
+    now[0] += 1.0
+    (explanation,) = (await Insight(pool).answer(Question([task]))).explanations
+    assert explanation is not None
+    assert explanation.sentence.startswith("it has run on n for ")

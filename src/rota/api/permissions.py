@@ -211,6 +211,8 @@ RULES: dict[str, Rule] = {
         "record_stage",
     ),
 }
+# What the key of a running task is good for, in its own graph.
+OF_TASKS = frozenset(rule.scope for rule in RULES.values() if rule.by_tasks and rule.scope is not None)
 
 
 # Pages for browsers (`ui/`). Those with a rule send whoever is not signed in to the page for that.

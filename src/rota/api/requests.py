@@ -267,7 +267,8 @@ def time_of(text: str | None, name: str) -> datetime | None:
     if text is None:
         return None
     try:
-        return datetime.now(UTC) - timedelta(milliseconds=milliseconds_of(text))
+        ago = milliseconds_of(text)
+        return datetime.now(UTC) - timedelta(milliseconds=ago) if ago >= 0 else _no_time(name, text)
     except (ValueError, OverflowError):
         pass  # perhaps a time
     try:

@@ -71,8 +71,10 @@ def explain(
             waiting = Waiting(state, placement, one.task, need, dimensions, now_us, names, expected)
             if one.in_database is not None:
                 found.append(_explained(waiting, *waiting.reason_in_database(one.in_database)))
-            elif one.after or one.not_before_us > now_us:
-                found.append(_explained(waiting, *waiting.reason_later(blocked=bool(one.after))))
+            elif one.after:
+                found.append(_explained(waiting, *waiting.reason_blocked()))
+            elif one.not_before_us > now_us:
+                found.append(_explained(waiting, *waiting.reason_delayed(one.not_before_us)))
             else:
                 found.append(_explained(waiting, *waiting.reason()))
             continue

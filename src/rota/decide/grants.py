@@ -156,6 +156,8 @@ class Grants:
         if run_us is not None:
             estimates.learn(state, running, run_us, calls_per_grant)
             state.ended.add(running.tenant, now_us)
+            if not tenant.ready and not tenant.running:
+                state.ended.idle(running.tenant)
         fairness.correct(state, tenant, running, now_us)
         node = state.nodes.get(running.node)
         if node is None:
@@ -271,7 +273,11 @@ class Grants:
 
     def gone(self, task: int) -> None:
         state = self._state
-        ready.remove(state, task)
+        removed = ready.remove(state, task)
+        if removed is not None:
+            tenant = state.tenants[removed.tenant]
+            if not tenant.ready and not tenant.running:
+                state.ended.idle(removed.tenant)
         for rank, reservation in list(state.reservations.items()):
             if reservation.task == task:
                 del state.reservations[rank]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from rota.decide import concurrency_keys, limits, node_resources, queue_position, ready, wording
-from rota.decide.forecasts.forecast import Forecast
+from rota.decide.forecasts.forecast import PRECISION, Forecast
 from rota.decide.forecasts.throughput import LEAST_ENDS
 from rota.decide.grants import URGENT_RANK
 from rota.decide.node_resources import capacity_of, could_hold, held_ppm, labelled
@@ -103,10 +103,16 @@ class Waiting:
         """Of a task that is not in memory. The sentence is empty, unless an obstacle is known."""
         return self._obstacle() or (Reason.IN_DATABASE, "", self._by_pace(ahead))
 
-    def reason_later(self, *, blocked: bool) -> Answer:
-        """Of a task that waits for others or for a time. The sentence is empty, unless an obstacle is known."""
-        basis = "parents" if blocked else "its-time"
-        return self._obstacle() or (Reason.BLOCKED if blocked else Reason.DELAYED, "", self._start(basis))
+    def reason_blocked(self) -> Answer:
+        """Of a task that waits for others. The sentence is empty, unless an obstacle is known."""
+        return self._obstacle() or (Reason.BLOCKED, "", self._start("parents"))
+
+    def reason_delayed(self, not_before_us: int) -> Answer:
+        """Of a task that waits for its time, and starts then unless the forecast says that others still run."""
+        start = self._start()
+        if start.at_us is not None and start.at_us - not_before_us <= (not_before_us - self._now) // PRECISION:
+            start = Start(not_before_us, "its-time", start.node)
+        return self._obstacle() or (Reason.DELAYED, "", start)
 
     def _obstacle(self) -> Answer | None:
         """What keeps it from starting wherever it stands in the queue."""
@@ -195,7 +201,10 @@ class Waiting:
             return Reason.KEY_COOLED, sentence, self._start("cool-down")
         key, most = self._state.keys[concurrency_keys.name_of(task)], task.concurrency_limit
         if not task.concurrency_global:
-            sentence = f"its concurrency key {task.concurrency_key} is busy: {key.running} of {most} run"
+            busy = (
+                f"{key.running} of {most} run" if key.running <= most else f"{key.running} run, its own limit is {most}"
+            )
+            sentence = f"its concurrency key {task.concurrency_key} is busy: {busy}"
             return Reason.KEY_BUSY, sentence, self._start("concurrency-key")
         sentence = (
             f"its concurrency key {task.concurrency_key} is busy across pools: of {most} places "

@@ -163,6 +163,7 @@ def enter(pool: PoolState, channel: Channel, hello: wire.Hello, *, node: int, dr
             else:
                 pool.give_up(attempt, Outcome.LOST, "its node restarted")
     pool.sessions[node] = session
+    pool.names[node] = hello.name
     session.send(wire.Registered(node, expected))
     if draining:
         session.draining = True

@@ -133,6 +133,7 @@ class PoolState:
     sessions: dict[int, Session] = field(default_factory=dict)
     attempts: dict[int, Authorised] = field(default_factory=dict)
     heard_at: dict[int, float] = field(default_factory=dict)  # node → monotonic
+    names: dict[int, str] = field(default_factory=dict)  # of nodes that are or were connected in this term
     clock_offset_us: int = 0  # database clock minus our monotonic one
     rules: int = -1  # the version of the operators' rules that the core was told
     recall_requests: list[RecallRequest] = field(default_factory=list)  # the cycle sends them

@@ -64,7 +64,7 @@ class Insight:
     async def answer(self, question: Question) -> Answer:
         core = self._pool.core
         found = await self._expected(question)
-        explanations = core.explain_all(question.asked, self._pool.now_us(), self._names(), lambda: found)
+        explanations = core.explain_all(question.asked, self._pool.now_us(), self._pool.names, lambda: found)
         for index, one in enumerate(question.asked):
             if isinstance(one, int) and (frozen := explain_frozen(self._pool, one)) is not None:
                 explanations[index] = frozen
@@ -122,12 +122,9 @@ class Insight:
                 leader=pool.settings.name,
                 epoch=pool.lease.epoch,
                 now_us=now_us,
-                nodes=self._names(),
+                nodes={session.node: session.name for session in pool.sessions.values()},
                 overview=pool.core.overview(),
                 demand=pool.core.demand(now_us),
             )
             self._until = pool.clock() + FRESH_SECONDS
         return self._load
-
-    def _names(self) -> dict[int, str]:
-        return {session.node: session.name for session in self._pool.sessions.values()}

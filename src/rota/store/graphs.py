@@ -160,6 +160,11 @@ async def begun_by(connection: AnyConnection, task: int, tenant: int) -> int | N
     return graph
 
 
+async def graph_named(connection: AnyConnection, number: int | None, tenant: int) -> int | None:
+    """The graph that a filter names: by its own id, or by that of the task that began it."""
+    return None if number is None else await begun_by(connection, number, tenant) or number
+
+
 async def begun_by_many(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> dict[int, int]:
     """Task → the graph that it began because it may submit others."""
     rows = await connection.fetch(sql("graphs/begun_by_many"), tasks, tenant)

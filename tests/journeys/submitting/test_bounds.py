@@ -119,6 +119,21 @@ def test_every_other_request_is_refused_with_what_the_key_may_do(keyed: Keyed) -
         assert answer.json()["detail"].startswith("the key of a running task may submit tasks, arrays and graphs")
 
 
+def test_a_key_says_what_it_is_good_for(keyed: Keyed) -> None:
+    found = keyed.http.get("/v1/whoami").json()
+    assert (found["kind"], found["credential"]) == ("task", f"task {keyed.task.id}")
+    assert found["graph"] == keyed.graph
+    assert found["scopes"] == ["logs:read", "results:read", "tasks:control", "tasks:read", "tasks:submit"]
+
+
+def test_lists_and_changes_by_filter_take_the_id_of_the_task_for_its_graph(keyed: Keyed, client: Client) -> None:
+    kid = keyed.submit(delay="1h").json()["id"]
+    assert {one.id for one in client.list(graph=keyed.task.id).tasks} == {keyed.task.id, kid}
+    assert client.operations.preview("hold", graph=keyed.task.id).ids == [kid]
+    assert client.operations.start("cancel", graph=keyed.task.id, state="delayed").wait().changed == 1
+    assert client.get(kid).state == "cancelled"
+
+
 def test_what_it_submits_names_no_more_than_the_task_itself(keyed: Keyed, client: Client) -> None:
     client.secrets.set("NOT_ITS_OWN", "a value for others")
     outside = client.submit(["true"]).id

@@ -33,7 +33,7 @@ from rota.model.event import LIMITS
 from rota.model.request.operation import OperationWhere
 from rota.model.task import Kind, State
 from rota.model.tenant import Caller
-from rota.store import dead_letters, listing, reading
+from rota.store import dead_letters, graphs, listing, reading
 from rota.store.database import AnyConnection
 from rota.store.dead_letters import DeadFilter
 from rota.store.reading import NEWEST
@@ -206,7 +206,7 @@ async def dead_filter(connection: AnyConnection, tenant: int, where: OperationWh
         name=where.name,
         tag=tag,
         schedule=schedule,
-        graph=where.graph,
+        graph=await graphs.graph_named(connection, where.graph, tenant),
         user=where.user,
         reason=where.reason,
         failure=None if where.over is None else _OVER[where.over],

@@ -113,7 +113,7 @@ async def list_tasks(request: Request) -> Response:
             schedule=None
             if schedule is None
             else await listing.find_schedule(connection, tenant, _plain(schedule)) or 0,
-            graph=number_of(query, "graph"),
+            graph=await graphs.graph_named(connection, number_of(query, "graph"), tenant),
             ids=related.ids,
             nodes=None if worker is None else await listing.find_nodes(connection, _plain(worker)),
             user=text_of(query, "user"),

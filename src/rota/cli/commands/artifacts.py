@@ -110,14 +110,15 @@ def download(
             sys.stdout.buffer.flush()
             return
         path = Path(target)
-        if path.is_dir():
-            path = path / (os.path.basename(found.name) or found.sha256[:12])
-        if path.exists() and not force:
-            raise checks.wrong("FILE", f"{path} exists; name another, or give --force")
-        if not path.parent.is_dir():
-            raise checks.wrong("FILE", f"the folder {path.parent} does not exist")
-        with bar("downloading") as progress:
-            client.artifacts.download(found.sha256, path, progress=progress)
+        with _writing("FILE", path):
+            if path.is_dir():
+                path = path / (os.path.basename(found.name) or found.sha256[:12])
+            if path.exists() and not force:
+                raise checks.wrong("FILE", f"{path} exists; name another, or give --force")
+            if not path.parent.is_dir():
+                raise checks.wrong("FILE", f"the folder {path.parent} does not exist")
+            with bar("downloading") as progress:
+                client.artifacts.download(found.sha256, path, progress=progress)
     if output_format is Format.JSON:
         output.document(msgspec.json.encode({"artifact": found, "file": str(path)}))
     else:
@@ -166,15 +167,22 @@ def _fetch(client: Client, one: OutputDocument, folder: Path, *, force: bool) ->
     if path_fault(one.name) is not None:
         raise checks.wrong("--download", f"the task gave an output the bad name {one.name!r}; it is not written")
     path = folder / one.name
-    if path.exists() and not force:
-        raise checks.wrong("--download", f"{path} exists; name another, or give --force")
-    try:
+    with _writing("--download", path):
+        if path.exists() and not force:
+            raise checks.wrong("--download", f"{path} exists; name another, or give --force")
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise checks.wrong("--download", f"{path.parent} can't be made: {error.strerror}") from None
-    with bar("downloading") as progress:
-        client.artifacts.download(one.artifact, path, progress=progress)
+        with bar("downloading") as progress:
+            client.artifacts.download(one.artifact, path, progress=progress)
     output.note(f"{path} is written")
+
+
+@contextmanager
+def _writing(option: str, path: Path) -> Iterator[None]:
+    """An OSError within is one of the file: network errors are RotaErrors."""
+    try:
+        yield
+    except OSError as error:
+        raise checks.wrong(option, f"{path} can't be written: {error.strerror or error}") from None
 
 
 def _checked(reference: str) -> str:

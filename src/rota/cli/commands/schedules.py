@@ -21,7 +21,8 @@ from rota.cli.tables.render import add_command, add_group
 from rota.client.calls import schedule_calls
 from rota.client.options import TaskSpec, request_of
 from rota.model.answers.schedules import OccurrenceDocument
-from rota.model.schedule.checks import faults_alone
+from rota.model.errors import FaultList
+from rota.model.schedule.checks import check_name, faults_alone
 from rota.model.schedule.request import ScheduleRequest
 from rota.model.schedule.schedule import RuleKind
 
@@ -163,7 +164,9 @@ def add(
     """Add a schedule for a task or a manifest. Its files are uploaded and kept."""
     manifest = None if file is None else manifests.read(file, variables)
     said = _checked(
-        rule | checks.given(paused=paused or None), needs_rule=manifest is None or manifest.schedule is None
+        rule | checks.given(paused=paused or None),
+        needs_rule=manifest is None or manifest.schedule is None,
+        name=schedule,
     )
     if manifest is not None:
         if manifest.schedule is None and schedule is None:
@@ -291,7 +294,7 @@ def backfill(
     show(schedule_calls.backfill(schedule, start, end), output_format, schedule_tables.backfilled)
 
 
-def _checked(said: dict[str, Any], *, needs_rule: bool) -> Any:
+def _checked(said: dict[str, Any], *, needs_rule: bool, name: str | None = None) -> Any:
     """The given options, checked as far as possible without a server. Raises an error with all faults."""
     given = [f"--{kind}" for kind in RuleKind if kind in said]
     choices = ", ".join(f"--{kind}" for kind in RuleKind)
@@ -301,7 +304,11 @@ def _checked(said: dict[str, Any], *, needs_rule: bool) -> Any:
     if len(given) > 1:
         faults.append((given[0], f"give one of {choices}; {' and '.join(given)} are given"))
     rule = {} if given else {RuleKind.EVERY.value: "1d"}  # the manifest's or the schedule's own: it is right
-    plain = {name: value for name, value in said.items() if name != "next_at"}
+    named = FaultList()
+    if name is not None:
+        check_name(name, named)
+        faults += [("NAME", fault.detail) for fault in named.faults]
+    plain = {field: value for field, value in said.items() if field != "next_at"}
     alone = faults_alone(msgspec.convert(plain | rule, ScheduleRequest))
     checks.all_right([*faults, *((_option(one.pointer), one.detail) for one in alone if one.pointer)])
     return said

@@ -31,6 +31,7 @@ from rota.client.options import TaskSpec, request_of
 from rota.client.transport.log_reader import LogChunk, LogEnd, LogProgress
 from rota.model.output import MarkedText
 from rota.model.request.task_request import TaskRequest
+from rota.model.units import amount_text
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
@@ -182,6 +183,8 @@ def run(
             code = _exit_code(patient, started[0], end)
             if request.function is not None and end.state == "done":
                 _show_result(patient, started[0])
+            if request.outputs and end.state == "done":
+                _name_outputs(patient, started[0])
             if request.may_submit:
                 graph = patient.get(started[0]).own_graph
                 code = code if graph is None or _whole_is_done(patient, graph) else code or 1
@@ -234,6 +237,13 @@ def _show_result(client: Client, task_id: int) -> None:
     result = client.get(task_id).result
     if result is not None:
         output.document(msgspec.json.encode(result))
+
+
+def _name_outputs(client: Client, task_id: int) -> None:
+    """Where to find what the task kept, because nothing of it is shown."""
+    kept = len(client.get(task_id).outputs)
+    files = amount_text(kept, "file") if kept else "no file"
+    output.note(f"task {task_id} kept {files}" + (f": rota outputs {task_id} --download FOLDER" if kept else ""))
 
 
 def _exit_code(client: Client, task_id: int, end: LogEnd) -> int:

@@ -62,14 +62,15 @@ def doctor(
 ) -> None:
     """Check what this machine can do for Rota, and how to get what is missing."""
     checks.data_folder("--data", data, make=False)
+    servers = _server()
     findings = [
         _python(),
         *_packages(),
         _postgres(),
         _time_zones(),
         *_machine(data),
-        *_server(),
-        *_database(database),
+        *servers,
+        *_database(database, servers),
         *_single_sign_on(),
     ]
     if output is _Output.JSON:
@@ -86,7 +87,7 @@ def _draw(findings: list[Finding]) -> None:
 
     table = Table(box=None, padding=(0, 2))
     for column in ("", "what", "found", "how to get it"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")  # a line to copy is never cut off
     marks = {"ok": "[green]✓[/green]", "missing": "[yellow]–[/yellow]", "broken": "[red]✗[/red]"}
     for finding in findings:
         # Text, not str: brackets in a message are no markup.
@@ -205,10 +206,13 @@ def _single_sign_on() -> list[Finding]:
     return found
 
 
-def _database(given: str | None) -> list[Finding]:
+def _database(given: str | None, servers: list[Finding]) -> list[Finding]:
     """The database of `--database`, tried from here; else that of the server, which is asked about it."""
     url = given or os.environ.get("ROTA_DATABASE")
     if not url:
+        if servers and all(server.state == "broken" for server in servers):
+            # Asking would only repeat, for half a minute, what is a finding already.
+            return [Finding("database", "missing", "not checked: no server is ready", f"{_NO_SERVER}, or --database")]
         return _database_of_server()
     if find_spec("asyncpg") is None:
         return [Finding("database", "missing", "not checked: asyncpg is not installed", install_line("server"))]

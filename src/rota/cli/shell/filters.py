@@ -23,7 +23,9 @@ def _of_both(
     name: Annotated[str | None, typer.Option(help="With this name.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="With this tag.")] = None,
     schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
-    graph: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Of this graph or array.")] = None,
+    graph: Annotated[
+        int | None, typer.Option(metavar="ID", min=1, help="Of this graph or array, or submitted by this task.")
+    ] = None,
     user: Annotated[str | None, typer.Option(help="Submitted by this user.")] = None,
     since: Annotated[
         str | None,

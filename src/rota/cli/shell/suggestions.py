@@ -165,7 +165,8 @@ def options_like(given: str, known: Collection[str]) -> list[str]:
     same = [name for name in long if name == f"--{word}"]
     meant = [name for name in _looked_up(_OPTIONS, word) if name in long]
     containing = [name for name in long if word in name.removeprefix("--").split("-")]
-    return _first(same, meant, containing, _spelled_like(f"--{word}", long))
+    spelled = _spelled_like(f"--{word}", long) if len(word) > 1 else []  # one letter is like too much
+    return _first(same, meant, containing, spelled)
 
 
 def commands_like(given: str, known: Collection[str]) -> list[str]:

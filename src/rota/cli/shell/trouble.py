@@ -22,6 +22,7 @@ from rota.cli.shell.extras import missing_extra
 from rota.cli.shell.reasons import reason_of
 from rota.cli.shell.suggestions import commands_like, options_like, sentence
 from rota.cli.shell.terminal import escape
+from rota.cli.shell.typed_options import typed
 from rota.client import errors
 from rota.client.errors import ManifestFault
 from rota.model.units import duration_text
@@ -30,6 +31,7 @@ USAGE = 2
 TRY_LATER = 75  # EX_TEMPFAIL
 OWN_TROUBLE = 125
 _UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'\.", re.DOTALL)
+_QUOTED_NAME = re.compile(r"(?<=^Invalid value for )'([^']*)':")
 MOST_LINES = 20  # of faults; a machine reads all of them with -o json
 
 
@@ -41,7 +43,7 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
     if arguments[:1] == ["run"] and code not in (USAGE, TRY_LATER):
         code = OWN_TROUBLE
     sys.stdout.flush()
-    text = document_of(error, code) if wants_json(arguments) else "\n".join(lines_of(error))
+    text = document_of(error, code) if wants_json(arguments) else "\n".join(lines_of(error, arguments))
     sys.stderr.write(text + "\n")
     return code
 
@@ -62,13 +64,13 @@ def exit_code_of(error: Exception) -> int:
     return 1 if isinstance(error, errors.RotaError) else OWN_TROUBLE
 
 
-def lines_of(error: Exception) -> list[str]:
+def lines_of(error: Exception, arguments: Sequence[str] = ()) -> list[str]:
     """One line; of several faults one line each. Those of a manifest in a compiler's format, with their positions."""
     faults = [escape(str(fault)) for fault in _manifest_faults(error)]
     if faults:
         return _bounded(faults)
-    if isinstance(error, errors.Refused) and len(error.faults) > 1:
-        lines = [f"{fault.pointer}: {fault.detail}" if fault.pointer else fault.detail for fault in error.faults]
+    if isinstance(error, errors.Refused) and error.faults and not isinstance(error, errors.LimitExceeded):
+        lines = [typed(fault, arguments) for fault in error.faults]
         return [f"rota: {line}" for line in _bounded([escape(" ".join(line.split())) for line in lines])]
     return [f"rota: {line_of(error)}"]
 
@@ -142,7 +144,8 @@ def _usage(error: TyperException) -> str:
     text = error.format_message()
     context = getattr(error, "ctx", None)
     if context is None:
-        return text[:1].lower() + text[1:]
+        return _begun_small(text)
+    text = _QUOTED_NAME.sub(r"\1:", text)  # as our own checks write it
     unknown_command = _UNKNOWN_COMMAND.match(text)
     if text.startswith("No such option: "):
         given = str(getattr(error, "option_name", ""))
@@ -154,4 +157,9 @@ def _usage(error: TyperException) -> str:
         text = f"No such command '{given}'" + sentence([f"'{name}'" for name in near])
     elif text == "Missing command.":
         text = f"Missing command: one of {', '.join(context.command.commands)}"
-    return f"{text[:1].lower()}{text[1:]} (see {context.command_path} --help)"
+    return f"{_begun_small(text)} (see {context.command_path} --help)"
+
+
+def _begun_small(text: str) -> str:
+    """As part of a line that has begun; the name of an argument stays as it is in the help."""
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]

@@ -190,9 +190,9 @@ def whoami(one: documents.Whoami, at: Sequence[tuple[str, str]] = ()) -> str:
             ("roles", roles(one.roles) if one.roles else ""),
             ("may", folded(one.scopes) or "nothing"),
             ("nodes of", ", ".join(changes) if changes and "nodes:write" in one.scopes else ""),
-            ("only", only(one)),
+            ("only", only(one) or (f"tasks of graph {one.graph}" if one.graph else "")),
             ("with", one.credential),
-            ("expires", exact(one.expires_at) if one.expires_at else "never"),
+            ("expires", _end_of(one)),
             ("other tenants", ", ".join(others)),
             *at,
         )
@@ -216,3 +216,9 @@ def _worker_key_row(one: cluster_documents.WorkerKeyDocument, now: datetime) -> 
         one.created_by,
         f"{ago(one.used_at, now)} from {one.used_from or 'here'}" if one.used_at else "",
     )
+
+
+def _end_of(one: documents.Whoami) -> str:
+    if one.kind == "task":
+        return "when its attempt ends"
+    return exact(one.expires_at) if one.expires_at else "never"

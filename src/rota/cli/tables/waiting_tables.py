@@ -96,7 +96,10 @@ def _start(one: documents.Explanation, now: datetime) -> str:
     if start is None:
         return f"unknown: {one.start_unknown}" if one.start_unknown else ""
     left = (start - now).total_seconds()
-    when = f"in about {span(left)} ({exact(start)})" if left >= 1 else "now"
+    if left >= 1:
+        when = f"in about {span(left)} ({exact(start)})"
+    else:
+        when = "now" if one.basis == "free-now" else "in a moment"  # what still waits for something does not start now
     return f"{when}, by {_BASES.get(one.basis, one.basis)}"
 
 
@@ -110,7 +113,9 @@ def _starts_of_all(group: documents.PreviewGroup) -> str:
     if told > max(1, group.starting_now) and group.last_start is not None:
         which = "the last" if not group.without_start else f"the last of {told:,}"
         parts.append(f"{which} in about {span(max(0.0, (group.last_start - now).total_seconds()))}")
-    if group.without_start:
+    if group.without_start and group.basis == "throughput":
+        parts.append(f"{group.without_start:,} after it")
+    elif group.without_start:
         parts.append(f"{group.without_start:,} unknown: nothing is known of how long the tasks before them run")
     return ", ".join(parts)
 

@@ -44,6 +44,20 @@ class Call(Generic[Answer]):
             raise ServerFault(f"the answer to {self.method} {self.path} cannot be read: {error}") from None
 
 
+def encoded_body(body: object) -> bytes:
+    """As JSON; TypeError with the field's name and value if JSON has no such type: `script=Path("x.py")`."""
+    try:
+        return msgspec.json.encode(body)
+    except TypeError:
+        for name, value in msgspec.structs.asdict(body).items() if isinstance(body, msgspec.Struct) else ():
+            try:
+                msgspec.json.encode(value)
+            except TypeError:
+                kind = type(value).__name__
+                raise TypeError(f"{name} is {value!r}"[:100] + f", a {kind}, and no JSON; give text") from None
+        raise
+
+
 def get(
     path: str, answer: type[Answer], query: Mapping[str, object] | None = None, *, wait_seconds: float = 0.0
 ) -> Call[Answer]:
@@ -59,18 +73,18 @@ def post(
     trouble = None if key is None else key_trouble(key)
     if trouble is not None:
         raise ValueError(f"idempotency_key: {trouble}")
-    encoded = None if body is None else msgspec.json.encode(body)
+    encoded = None if body is None else encoded_body(body)
     repeatable = repeatable or key is not None
     return Call("POST", path, reader(answer), body=encoded, idempotency_key=key, repeatable=repeatable)
 
 
 def put(path: str, answer: type[Answer], body: object) -> Call[Answer]:
-    return Call("PUT", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
+    return Call("PUT", path, reader(answer), body=encoded_body(body), repeatable=True)
 
 
 def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
     """A change to given values: repeating it changes nothing more."""
-    return Call("PATCH", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
+    return Call("PATCH", path, reader(answer), body=encoded_body(body), repeatable=True)
 
 
 def delete(path: str) -> Call[None]:

@@ -122,7 +122,7 @@ def read_manifest(data: bytes, *, file: str, folder: Path, variables: Mapping[st
     names = tuple(named) if reader.is_graph else ()
     manifest = Manifest(file, name, names, tuple(named.values()), parsed.positions)
     if isinstance(parsed.value, dict) and parsed.value.get("schedule") is not None:
-        manifest = reader.with_schedule(manifest, parsed.value["schedule"])
+        manifest = reader.with_schedule(manifest, parsed.value["schedule"], parsed.value.get("name"))
     if reader.faults:
         raise _error(reader.faults, file, parsed.positions)
     return manifest
@@ -145,9 +145,11 @@ class _Reader:
         self.is_graph = "tasks" in value or "defaults" in value
         return self._graph(value) if self.is_graph else self._one(value)
 
-    def with_schedule(self, manifest: Manifest, section: Any) -> Manifest:
+    def with_schedule(self, manifest: Manifest, section: Any, name: Any) -> Manifest:
+        """`name`: as it is written, for a task that has faults and is not in the manifest."""
         faults: list[Fault] = []
-        called = manifest.graph_name if self.is_graph else manifest.tasks[0].name if manifest.tasks else "task"
+        written = name if isinstance(name, str) else "task"
+        called = manifest.graph_name if self.is_graph else manifest.tasks[0].name if manifest.tasks else written
         whole = () if self.faults else manifest.tasks
         schedule = read_schedule(section, whole, is_graph=self.is_graph, name=called, faults=faults)
         self.faults += [

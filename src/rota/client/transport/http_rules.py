@@ -149,7 +149,7 @@ def _naming(error: NotFound, path: str) -> NotFound:
     """Adds the name that was requested: the server's message is the same for everything that it does not show."""
     words = str(error).removeprefix("there is no such ").split(" ")  # of a dead letter the address says `dead`
     for kind, name in reversed(list(itertools.pairwise(path.split("/")))):
-        if name and any(kind.startswith(word[:5]) for word in words):
+        if name and name not in words and any(kind.startswith(word[:5]) for word in words):
             error.args = (f"{error}: {name[:80]}",)
             break
     return error

@@ -56,7 +56,7 @@ def resolve(
     servers = None if server is None else _servers(server)
     if servers is None or token is None:
         path = profile_path(environment)
-        if path.exists() or environment.get("ROTA_PROFILE"):
+        if environment.get("ROTA_PROFILE") or _is_there(path):
             stored = read_profile(path)
             # A token belongs to its servers: never send the file's token to an address that the file does not name.
             if token is None and (servers is None or set(servers) <= set(stored.servers)):
@@ -86,6 +86,14 @@ def origin_of_token(environment: Mapping[str, str] = os.environ) -> str:
     if not path.exists():
         return "no profile"
     return f"{path}{' (rota login)' if read_profile(path).login is not None else ''}"
+
+
+def _is_there(path: Path) -> bool:
+    """True of a file in a folder that this user may not enter, too: it is told that it can't be read."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def read_profile(path: Path) -> Profile:

@@ -134,8 +134,10 @@ class Play:
         for one in planned:
             text = msgspec.json.encode(one.shape, order="deterministic")
             if text not in shapes:
-                shapes[text] = -1 - len(shapes)
-                self._learn_shape(shapes[text], one.shape)
+                known = next((number for number, shape in state.shapes.items() if shape == one.shape), None)
+                shapes[text] = -1 - len(shapes) if known is None else known  # run times of a known one are learned
+                if known is None:
+                    self._learn_shape(shapes[text], one.shape)
             self._planned[one.task.id] = msgspec.structs.replace(
                 one, task=msgspec.structs.replace(one.task, shape=shapes[text])
             )

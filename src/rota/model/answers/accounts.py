@@ -125,5 +125,6 @@ class Whoami(msgspec.Struct, frozen=True, kw_only=True):
     names: list[str] = []
     own: bool = False
     addresses: list[str] = []
+    graph: int | None = None  # of a running task's key: what it submits joins this graph, and it reads no other
     roles: list[RoleDocument] = []
     tenants: list[TenantRole] = []  # where it has a role of its own

@@ -53,6 +53,6 @@ async def judge(url: str, *, private: bool, resolving: Resolve) -> Target:
         raise ForbiddenTarget("a URL with a fragment (#) is not allowed")
     port = parsed.port or PORTS[parsed.scheme]
     if port not in PORTS.values() and not private:
-        raise ForbiddenTarget(f"port {port} is not allowed; use 443 or 80")
+        raise ForbiddenTarget(f"port {port} is not allowed; use 443 or 80, or a server with --webhooks-private")
     address = await judged_address(host, port, private=private, resolving=resolving)
     return Target(parsed, host, port, address)

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer, filled
 from rota.api.described import described, read_query
+from rota.api.permissions import OF_TASKS
 from rota.api.services import authorise
 from rota.model.accounts.permissions import widest_role
 from rota.model.answers.accounts import RoleDocument, TenantRole, Whoami
@@ -32,7 +33,7 @@ async def get_whoami(request: Request) -> Response:
             kind=caller.kind.value,
             tenant=caller.tenant,
             role=caller.role.value,
-            scopes=sorted(caller.scopes),
+            scopes=sorted(caller.scopes if caller.task is None else caller.scopes & OF_TASKS),
             credential=caller.credential,
             expires_at=caller.expires_at,
             pools_to_change=None if caller.pools is None else sorted(caller.pools),
@@ -40,6 +41,7 @@ async def get_whoami(request: Request) -> Response:
             names=list(limits.names),
             own=limits.own,
             addresses=[str(network) for network in limits.networks],
+            graph=None if caller.task is None else caller.task.graph,
             roles=[filled(RoleDocument, row, role=row.role.value) for row in bindings],
             tenants=_tenants(bindings),
         )

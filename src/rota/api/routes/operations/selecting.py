@@ -124,7 +124,7 @@ async def _of_tasks(
         schedule=None
         if where.schedule is None
         else await listing.find_schedule(connection, tenant, where.schedule) or 0,
-        graph=where.graph,
+        graph=await graphs.graph_named(connection, where.graph, tenant),
         nodes=None if where.worker is None else tuple(await listing.find_nodes(connection, where.worker)),
         since=since,
         until=min(until, latest or until),
@@ -142,7 +142,7 @@ async def _unknown(
         missing.append(("schedule", "schedule", where.schedule))
     if selection.nodes == ():
         missing.append(("worker", "node", where.worker))
-    if where.graph is not None and await graphs.read_graph(connection, where.graph, tenant) is None:
+    if selection.graph is not None and await graphs.read_graph(connection, selection.graph, tenant) is None:
         missing.append(("graph", "graph or array", where.graph))
     return [
         Fault(f"{WHERE}/{field}", "invalid-filter", f"there is no {what} {str(value)[:80]}")
