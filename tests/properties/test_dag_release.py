@@ -19,6 +19,7 @@ from rota.model.tenant import MEMBER_SCOPES, Caller
 from rota.settle.settlement import Settled, release, settle
 from rota.store import queue
 from rota.store.cancel_and_rerun import cancel_tasks
+from rota.store.database import AnyConnection
 from rota.store.expiry import expire_tasks
 from rota.store.graphs import GraphRow, insert_graph
 from rota.store.queue import Fence
@@ -188,8 +189,13 @@ def test_two_retries_of_a_graph_at_once_make_one_linked_run_of_each(
                 plan=plan,
                 trusted=True,
             )
+            noted: list[int] = []
+
+            async def note(_: AnyConnection, __: int, again: list[int]) -> None:
+                noted.extend(again)
+
             answers = await asyncio.gather(
-                *(runs.again(caller, graph, retry=True) for _ in range(3)), return_exceptions=True
+                *(runs.again(caller, graph, retry=True, note=note) for _ in range(3)), return_exceptions=True
             )
             won = [one for one in answers if isinstance(one, Again)]
             bad = [task for task, end in zip(tasks, expected(nodes), strict=True) if end > State.DONE]
@@ -208,6 +214,7 @@ def test_two_retries_of_a_graph_at_once_make_one_linked_run_of_each(
             assert {row["name"]: row["rerun"] for row in linked} == copied
             assert all(row["retry_of"] == row["task"] and row["graph"] == graph for row in linked)
             assert {row["task"] for row in linked} <= set(bad)
+            assert sorted(noted) == [row["task"] for row in linked], "each is told to the audit log once"
             again = await rows.connection.fetchval("select count(*) from tasks where retry_of = any($1)", tasks)
             assert again == len(linked), "nobody else's run was left behind"
             if won and (failed := [t for t, n in zip(tasks, nodes, strict=True) if t in bad and not n.after]):

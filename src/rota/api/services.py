@@ -18,10 +18,10 @@ from rota.admit.open_connections import OpenConnections
 from rota.admit.passwords import Passwords
 from rota.admit.sign_in_limits import SignInLimits
 from rota.api.audit_sampling import CALLER, note_read
-from rota.api.cookies import check_own_site, session_secret
 from rota.api.described import read_query
 from rota.api.permissions import rule_of
 from rota.api.requests import Cursors, beyond_key, check_restrictions, check_scope
+from rota.api.sign_in.cookies import check_own_site, session_secret
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
 from rota.model.accounts.restrictions import UNRESTRICTED

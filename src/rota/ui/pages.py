@@ -17,8 +17,8 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rota.admit.authenticate import unauthorized
-from rota.api.cookies import check_own_site
 from rota.api.services import Services, authorise, services
+from rota.api.sign_in.cookies import check_own_site
 from rota.model.errors import Problem
 from rota.model.tenant import Caller
 from rota.ui.static import address_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from rota.api.cookies import with_cookies
 from rota.api.routes.sign_in.sessions import switch
+from rota.api.sign_in.cookies import with_cookies
 from rota.api.sign_in.own_account import own_account
 from rota.ui.forms import read_form
 from rota.ui.pages import START, PageRoute, page, redirect, signed_in

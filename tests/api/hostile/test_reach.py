@@ -104,7 +104,7 @@ def test_a_token_with_scopes_of_its_own_opens_no_other_tenant_of_its_owner(serve
 
 
 def _things_of(served: Served, tenant: str, token: str) -> list[str]:
-    """Addresses of what a tenant has with a secretive payload: a task that waits, one that failed, a schedule."""
+    """Addresses of what a tenant has with a payload of its own: a task that waits, one that failed, a schedule."""
     work = {"command": ["echo", SECRETIVE], "env": {"KEY": "x"}, "unplaceable": "wait", "name": "visible"}
     waiting, failed = served.submit(token, **work), served.submit(token, **work)
     served.ask(

@@ -14,12 +14,12 @@ from fastapi import Request, Response
 
 from rota.admit.authenticate import hash_secret
 from rota.api.audited import audit
-from rota.api.cookies import own_address
 from rota.api.requests import existing
 from rota.api.routes.accounts.managing import check_name
 from rota.api.services import Services
-from rota.api.sessions import entry_of_user
+from rota.api.sign_in.cookies import own_address
 from rota.api.sign_in.own_password import after_new_password, check_new_password
+from rota.api.sign_in.sessions import entry_of_user
 from rota.api.sign_in.signing_in import Entered, Ticket, begin, may_use_password
 from rota.model.accounts.permissions import Binding, Role
 from rota.model.errors import FaultList, Problem, conflict

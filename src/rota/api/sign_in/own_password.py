@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from rota.api.audited import audit
-from rota.api.devices import known_device
 from rota.api.services import Services
-from rota.api.sessions import renew_session
+from rota.api.sign_in.devices import known_device
+from rota.api.sign_in.sessions import renew_session
 from rota.api.sign_in.signing_in import note_failure
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.sign_in.password_rules import password_fault

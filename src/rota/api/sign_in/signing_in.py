@@ -15,10 +15,10 @@ from fastapi import Request, Response
 from rota.admit.authenticate import hash_secret
 from rota.admit.sign_in_limits import Attempt, TooMany
 from rota.api.audited import audit_anonymous
-from rota.api.devices import known_device, remember_device, signed_device
 from rota.api.services import Services
-from rota.api.sessions import start_session
+from rota.api.sign_in.devices import known_device, remember_device, signed_device
 from rota.api.sign_in.second_factors import check_code, confirm_first_code, keyring_of
+from rota.api.sign_in.sessions import start_session
 from rota.model.accounts.oidc import password_allowed
 from rota.model.accounts.permissions import Reach, Role
 from rota.model.errors import Problem

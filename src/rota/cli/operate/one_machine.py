@@ -33,9 +33,10 @@ from rich.table import Table
 
 from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
 from rota.admit.joining import SILENT_SECONDS, bind
-from rota.admit.setup_link import SETUP_LASTS, make_setup_code
+from rota.admit.setup_link import make_setup_code
+from rota.cli.operate.up_accounts import offer_setup, what_is_kept
 from rota.client.transport.kept_profiles import save_own
-from rota.client.transport.profile import Profile, read_profile
+from rota.client.transport.profile import Profile
 from rota.client.transport.starting import OWN_START, profile_path
 from rota.execute.identity import BadKeyFile, NodeKey, ensure_key
 from rota.execute.linux import process_trees
@@ -171,9 +172,9 @@ def run_up(options: UpOptions) -> int:
         kept = save_own(Profile((options.url,), tokens.admin), profile_path())
         OWN_START.over()
         _welcome(console, options, postgres, parts)
-        _offer_setup(console, options, setup_code)
+        offer_setup(console, options.url, setup_code)
         if kept is not None:
-            _tell(console, _what_is_kept(kept))
+            _tell(console, what_is_kept(kept))
         _watch(postgres, parts)
     except StopSignal:
         pass
@@ -309,24 +310,6 @@ def _welcome(console: Console, options: UpOptions, postgres: EmbeddedPostgres | 
     for line in ("run -- echo hello", "submit -- sleep 5", "list"):
         console.print(f"  [bold]{rota} {line}[/bold]", soft_wrap=True, highlight=False)
     console.print("Ctrl-C stops it.")
-
-
-def _what_is_kept(kept: Path) -> str:
-    if read_profile(profile_path()).login is not None:
-        return f"Your `rota login` stays in use; the administrator's token is in {kept} (`rota logout` puts it back)."
-    return f"The profile of another server that you had is kept in {kept}; ROTA_PROFILE={kept} uses it."
-
-
-def _offer_setup(console: Console, options: UpOptions, code: str | None) -> None:
-    """Until there is an administrator who can sign in, with a browser on this machine."""
-    if code is None:
-        return
-    minutes = int(SETUP_LASTS.total_seconds() // 60)
-    console.print(
-        f"To sign in with a browser, make the first administrator (within {minutes} minutes, once):", soft_wrap=True
-    )
-    # Plain: a link is copied as a whole, and a style would be in the way.
-    console.print(f"  {options.url}/ui/setup?code={code}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _lock(data: Path) -> TextIO:

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 from fastapi import Request, Response
 
-from rota.api import logins
-from rota.api.cookies import session_secret
 from rota.api.routes.accounts.managing import check_proved
 from rota.api.services import Services
+from rota.api.sign_in import logins
+from rota.api.sign_in.cookies import session_secret
 from rota.model.accounts.logins import Asked
 from rota.model.accounts.permissions import MEANING, Scope
 from rota.model.errors import Problem

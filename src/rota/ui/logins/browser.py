@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from rota.api import logins
 from rota.api.routes.accounts.logins import BROWSER_PAGE
+from rota.api.sign_in import logins
 from rota.model.accounts import logins as rules
 from rota.model.accounts.logins import Asked, Return
 from rota.model.errors import FaultList

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from rota.api import logins
 from rota.api.routes.accounts.logins import DEVICE_PAGE
+from rota.api.sign_in import logins
 from rota.model.accounts.logins import user_code_of
 from rota.store.logins import LoginRow
 from rota.ui.forms import read_form

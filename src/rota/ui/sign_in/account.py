@@ -6,11 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from rota.api.cookies import with_cookies
 from rota.api.requests import task_id
 from rota.api.routes.sign_in import factors
 from rota.api.routes.sign_in.sessions import end_one
 from rota.api.services import Services
+from rota.api.sign_in.cookies import with_cookies
 from rota.api.sign_in.own_account import end_own_sessions, own_account
 from rota.api.sign_in.own_password import change_password, prove
 from rota.model.errors import Problem

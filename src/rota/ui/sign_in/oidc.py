@@ -15,8 +15,8 @@ from starlette.datastructures import QueryParams
 from rota.admit.authenticate import hash_secret
 from rota.admit.oidc.provider import Provider
 from rota.admit.oidc.trouble import ProviderTrouble, SignInRefused
-from rota.api.cookies import is_secure, own_address
 from rota.api.services import Services, services
+from rota.api.sign_in.cookies import is_secure, own_address
 from rota.model.errors import not_found
 from rota.model.tenant import Caller
 from rota.store.oidc import SIGN_IN_LASTS, SignInRow, begin_sign_in, session_via

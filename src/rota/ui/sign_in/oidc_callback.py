@@ -23,10 +23,10 @@ from rota.admit.oidc.provider import Provider, Tokens
 from rota.admit.oidc.refresh import keep_refresh_token, read_identity
 from rota.admit.oidc.trouble import ProviderTrouble, SignInRefused
 from rota.api.audited import audit_anonymous
-from rota.api.cookies import SESSION_LASTS, is_secure
 from rota.api.origin import origin
 from rota.api.services import Services
-from rota.api.sessions import start_session
+from rota.api.sign_in.cookies import SESSION_LASTS, is_secure
+from rota.api.sign_in.sessions import start_session
 from rota.model.audit import Entry
 from rota.store.audit import record
 from rota.store.oidc import SignInRow, set_proof, take_sign_in

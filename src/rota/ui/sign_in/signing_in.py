@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from rota.api.cookies import clear_session, own_address, with_cookies
 from rota.api.routes.sign_in.sessions import end_one
 from rota.api.services import services
+from rota.api.sign_in.cookies import clear_session, own_address, with_cookies
 from rota.api.sign_in.second_factors import Enrolment, begin_enrolment
 from rota.api.sign_in.signing_in import Entered, Ticket, sign_in, sign_in_with_code, step_of_ticket
 from rota.model.errors import Problem

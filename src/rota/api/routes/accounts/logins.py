@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api import logins
 from rota.api.answers import answer
 from rota.api.audited import audit
-from rota.api.cookies import own_address
 from rota.api.described import described, read_query
-from rota.api.login_tokens import exchange
 from rota.api.requests import read_json
-from rota.api.secretive import Secretive, read_secretly
 from rota.api.services import authorise, services
+from rota.api.sign_in import logins
+from rota.api.sign_in.cookies import own_address
+from rota.api.sign_in.login_tokens import exchange
+from rota.api.sign_in.secret_body import Secretive, read_secretly
 from rota.model.accounts import logins as rules
 from rota.model.answers.accounts import NewToken
 from rota.model.answers.logins import DeviceLogin, LoginPages

@@ -6,14 +6,14 @@ from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer
 from rota.api.audited import audit
-from rota.api.cookies import own_address, with_cookies
 from rota.api.described import described, read_query
 from rota.api.requests import existing
 from rota.api.routes.accounts import managing
-from rota.api.secretive import Secretive, read_secretly
 from rota.api.services import Services, authorise
 from rota.api.sign_in import second_factors
+from rota.api.sign_in.cookies import own_address, with_cookies
 from rota.api.sign_in.own_password import change_password
+from rota.api.sign_in.secret_body import Secretive, read_secretly
 from rota.model.answers.sign_in import (
     EnrolmentDocument,
     RecoveryCodes,

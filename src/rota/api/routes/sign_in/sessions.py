@@ -11,10 +11,10 @@ from rota.api.audited import audit
 from rota.api.described import TEXT, Parameter, described, read_query
 from rota.api.requests import existing, read_json, task_id, text_of
 from rota.api.routes.accounts import managing
-from rota.api.secretive import Secretive, read_secretly
 from rota.api.services import Services, authorise
-from rota.api.sessions import renew_session
 from rota.api.sign_in.own_password import prove
+from rota.api.sign_in.secret_body import Secretive, read_secretly
+from rota.api.sign_in.sessions import renew_session
 from rota.model.accounts.permissions import Scope, looks_into
 from rota.model.answers.sign_in import SessionDocument, SessionList, SessionsEnded
 from rota.model.errors import Problem, not_found

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request, Response
 
 from rota.api.answers import answer
 from rota.api.audited import audit
-from rota.api.cookies import check_own_site, clear_session, own_address, with_cookies
 from rota.api.described import described, read_query
-from rota.api.secretive import Secretive, read_secretly
 from rota.api.services import authorise, services
+from rota.api.sign_in.cookies import check_own_site, clear_session, own_address, with_cookies
 from rota.api.sign_in.second_factors import begin_enrolment
+from rota.api.sign_in.secret_body import Secretive, read_secretly
 from rota.api.sign_in.signing_in import Entered, Ticket, sign_in_with_code, step_of_ticket
 from rota.api.sign_in.signing_in import sign_in as enter
 from rota.model.answers.sign_in import EnrolmentDocument, SignedIn, SignInNext

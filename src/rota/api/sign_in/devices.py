@@ -12,8 +12,8 @@ import secrets
 
 from fastapi import Request, Response
 
-from rota.api.cookies import is_secure
 from rota.api.services import Services
+from rota.api.sign_in.cookies import is_secure
 
 KEPT_SECONDS = 180 * 86_400
 

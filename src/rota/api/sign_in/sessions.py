@@ -12,9 +12,9 @@ from datetime import timedelta
 from fastapi import Request, Response
 
 from rota.admit.authenticate import hash_secret
-from rota.api.cookies import SESSION_LASTS, session_secret, set_session
 from rota.api.origin import origin
 from rota.api.services import Services
+from rota.api.sign_in.cookies import SESSION_LASTS, session_secret, set_session
 from rota.model.audit import Entry
 from rota.model.errors import Problem
 from rota.model.tenant import Caller
