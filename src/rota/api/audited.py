@@ -23,7 +23,7 @@ MOST_NAMED = 100  # ids of the tasks that were changed together; each of them sh
 
 # What no tenant owns: only those who oversee the cluster see what happens to it.
 _OF_CLUSTER = frozenset(
-    {"node", "pool", "plan", "tier", "category", "lane", "retention", "sign-in-rules", "worker_key"}
+    {"node", "pool", "plan", "tier", "category", "lane", "retention", "sign-in-rules", "worker-key"}
 )
 
 

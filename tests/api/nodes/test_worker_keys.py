@@ -87,14 +87,14 @@ def test_making_revoking_and_joining_are_in_the_audit_log_without_the_token(two:
     assert two.send("DELETE", f"/v1/nodes/{one.name}/key", token=admin).status_code == 204
     rows = two.ask(
         """select action, object_id, actor_kind, after::text || coalesce(before::text, '') from audit_log
-            where object_id in ($1, $2) and object_kind in ('worker_key', 'node') and outcome = 'done' order by id""",
+            where object_id in ($1, $2) and object_kind in ('worker-key', 'node') and outcome = 'done' order by id""",
         str(made["id"]),
         f"gpu/{one.name}",
     )
     assert [row[:3] for row in rows] == [
-        ("worker_key.add", str(made["id"]), "service"),
+        ("worker-key.add", str(made["id"]), "service"),
         ("node.join", f"gpu/{one.name}", "node"),
-        ("worker_key.revoke", str(made["id"]), "service"),
+        ("worker-key.revoke", str(made["id"]), "service"),
         ("node.forget-key", f"gpu/{one.name}", "service"),
     ]
     assert made["token"].rsplit("_", 1)[1] not in str(rows)

@@ -69,7 +69,7 @@ async def add_worker_key(request: Request) -> Response:
         faults.check()
         [row] = await worker_keys.read_worker_keys(connection, None, number=number)
         said = {"pool": row.pool, "uses": row.uses, "expires_at": row.expires_at.isoformat()}
-        await audit(connection, caller, "worker_key.add", row.id, after=said)
+        await audit(connection, caller, "worker-key.add", row.id, after=said)
     return answer(filled(NewWorkerKey, row, token=token.text), 201)
 
 
@@ -109,5 +109,5 @@ async def revoke_worker_key(request: Request, key: str) -> Response:
         row = existing(rows[0] if rows else None, "worker key")
         if not await worker_keys.revoke_worker_key(connection, row.id):
             raise conflict("already-revoked", f"worker key {row.id} is revoked already")
-        await audit(connection, caller, "worker_key.revoke", row.id, before={"pool": row.pool, "state": row.state})
+        await audit(connection, caller, "worker-key.revoke", row.id, before={"pool": row.pool, "state": row.state})
     return Response(status_code=204)
