@@ -17,6 +17,7 @@ from rota import tls
 from rota.cli.operate import authority
 from rota.cli.operate.database_findings import findings_of
 from rota.execute.connection import ControlConnection, Introduction
+from rota.execute.identity import WorkerToken
 from rota.model.answers.cluster import DatabaseCheck
 from rota.server.links import links_in_clear
 from rota.settings import Settings
@@ -160,7 +161,7 @@ async def test_a_worker_does_not_send_its_token_to_a_leader_in_clear(
     allowed: str, used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROTA_INSECURE_HTTP", allowed)
-    introduction = Introduction(servers=("https://a",), token="t", pool="default", hello=None)  # type: ignore[arg-type]
+    introduction = Introduction(servers=("https://a",), credential=WorkerToken("t"), pool="default", hello=None)  # type: ignore[arg-type]
     agent = ControlConnection(introduction=introduction, workbench=None, outbox=None)  # type: ignore[arg-type]
 
     def answer(_: httpx.Request) -> httpx.Response:

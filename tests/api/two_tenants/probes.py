@@ -55,8 +55,8 @@ PLAIN = _words(
     follow from function gpus graphs hourly If-Match image interpreter iops isolation items jitter kwargs lane
     lease limit lines log_limit max_runs may_submit memory missed missed_limit monthly mounts n names network
     new next_at node old on_late outputs over overlap own password path paused pool pools ports preemptible
-    priority processes progress reason ref release require result retry_on role scopes script seconds since
-    size_bytes state status stream support tags tail tasks tier timeout to tolerance type unplaceable until
+    priority processes progress reason ref release require result retry_on role scopes script seconds
+    share_control since size_bytes state status stream support tags tail tasks tier timeout to tolerance type unplaceable until
     uploads upstream url value verb version wait weekly where worker zone"""
 )
 # Of the audit log.

@@ -128,7 +128,7 @@ def _headers(answer: httpx.Response) -> dict[str, str]:
 
 
 def _body(answer: httpx.Response) -> Any:
-    if not answer.headers.get("content-type", "").endswith("json"):
+    if not answer.headers.get("content-type", "").endswith(("/json", "+json")):
         return answer.text
     return answer.json()
 
