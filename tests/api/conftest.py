@@ -30,6 +30,6 @@ async def _add_small_pool(url: str) -> None:
             -- No leader hears of it again: it must not be lost before the last test.
             insert into nodes (pool, name, boot, capacity, labels, capabilities, version, seen_at)
             select id, 'n', 1, '{"cpu_milli": 4000, "memory_bytes": 8000000000, "disk_bytes": 100000000000}',
-                '{"zone": "a"}', '{}', 'test', now() + interval '5 minutes' from pools where name = 'small'"""
+                '{"zone": "a"}', '{}', 'test', now() + interval '1 day' from pools where name = 'small'"""
     )
     await connection.close()

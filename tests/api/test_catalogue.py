@@ -297,7 +297,7 @@ def test_a_pool_is_made_with_its_rules_and_changed(served: Served, admin: Admin)
     assert made.status_code == 201
     assert {**pool, "id": 0} == {
         "id": 0, "name": "render", "elastic": False, "peak_percent": 70, "urgent_kept_percent": 10, "running_tasks": 10,
-        "paused": False, "isolations": ["none", "sandbox", "container"],
+        "paused": False, "identified_nodes": False, "isolations": ["none", "sandbox", "container"],
     }  # fmt: skip
     changed = {**pool, "elastic": True, "urgent_kept_percent": 0, "running_tasks": None}
     wanted = {"elastic": True, "urgent_kept_percent": 0, "running_tasks": None}
