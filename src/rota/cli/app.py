@@ -42,16 +42,6 @@ _PANELS = {
         "result": ("commands.tasks", "Print the JSON result of a task."),
         "events": ("commands.events", "Show events of your tasks and schedules."),
         "webhook": ("commands.webhooks", "Manage webhooks: signed messages about events."),
-        "login": (
-            "commands.accounts.login",
-            "Sign in: allow this machine in a browser, and save the token that it gets in the profile.",
-        ),
-        "logout": ("commands.accounts.login", "Sign out: revoke the profile's token and remove it."),
-        "whoami": (
-            "commands.accounts.whoami",
-            "Show who you are, what you may do, when your token expires, and where it comes from.",
-        ),
-        "me": ("commands.cluster", "Show your tenant, your plan's limits and how much of them is used."),
         "top": ("commands.top", "Show a pool's load, lanes, shares and nodes every second, until you press q."),
     },
     "Control": {
@@ -74,8 +64,17 @@ _PANELS = {
     "Recurring": {
         "schedule": ("commands.schedules", "Manage schedules: recurring tasks and graphs."),
     },
-    "Administration": {
-        "tenant": ("commands.tenants", "Manage tenants (administrators)."),
+    "Accounts": {
+        "login": (
+            "commands.accounts.login",
+            "Sign in: allow this machine in a browser, and save the token that it gets in the profile.",
+        ),
+        "logout": ("commands.accounts.login", "Sign out: revoke the profile's token and remove it."),
+        "whoami": (
+            "commands.accounts.whoami",
+            "Show who you are, what you may do, when your token expires, and where it comes from.",
+        ),
+        "me": ("commands.cluster", "Show your tenant, your plan's limits and how much of them is used."),
         "user": ("commands.accounts.users", "Manage users and their roles (administrators)."),
         "service-account": (
             "commands.accounts.service_accounts",
@@ -84,11 +83,14 @@ _PANELS = {
         "token": ("commands.accounts.tokens", "Manage tokens: what programs send instead of a password."),
         "session": ("commands.accounts.sessions", "Show and end sessions of signed-in users."),
         "sign-in": ("commands.accounts.sign_in_rules", "Show and set who signs in with a second factor."),
+        "audit": ("commands.accounts.audit", "Show who did what, check that nobody changed it, and export it."),
+    },
+    "Administration": {
+        "tenant": ("commands.tenants", "Manage tenants (administrators)."),
         "worker-key": (
             "commands.accounts.worker_keys",
             "Manage worker keys: what new nodes join a pool with (operators).",
         ),
-        "audit": ("commands.accounts.audit", "Show who did what, check that nobody changed it, and export it."),
         "plan": ("commands.plans", "Manage plans (administrators)."),
         "tier": ("commands.tiers", "Manage tiers: named amounts of resources."),
         "category": ("commands.tiers", "Manage categories: named defaults for tolerance, lane, cap and isolation."),
