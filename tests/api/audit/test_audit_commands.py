@@ -11,7 +11,7 @@ import pytest
 from tests.api.accounts.people import People
 from tests.api.accounts.test_account_commands import Rota
 from tests.api.accounts.test_account_commands import rota as rota  # a fixture
-from tests.api.audit.test_every_write import Making, name
+from tests.api.audit.writes import Making, name
 
 
 def test_a_person_finds_out_who_cancelled_a_task_and_why(acme: People, rota: Callable[[str], Rota]) -> None:

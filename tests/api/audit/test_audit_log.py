@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 
 from tests.api.accounts.people import EVERYWHERE, People
-from tests.api.audit.test_every_write import Making, name
+from tests.api.audit.writes import Making, name
 from tests.api.served import Said, Served, problem
 
 
