@@ -44,12 +44,16 @@ def make_options(tmp_path: Path, server: StubServer) -> Callable[..., AgentOptio
 
 @pytest.fixture
 def agent(make_options: Callable[..., AgentOptions]) -> StartAgent:
-    """`async with agent(): …` runs one until the end of the block, then stops it and waits for it."""
+    """`async with agent(): …` runs one until the end of the block, then stops it and waits for it.
+
+    The event that it gives stops it, and is set when it has ended by itself.
+    """
 
     @contextlib.asynccontextmanager
     async def start(**changes: object) -> AsyncIterator[asyncio.Event]:
         stop, ready = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(run_agent(make_options(**changes), stop, ready.set))
+        running.add_done_callback(lambda _: stop.set())
         waiting = asyncio.create_task(ready.wait())
         done, _ = await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED, timeout=30)
         waiting.cancel()

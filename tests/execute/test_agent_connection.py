@@ -142,9 +142,9 @@ async def test_a_half_open_connection_is_dropped(agent: StartAgent, server: Stub
 
 async def test_a_twin_stops_the_agent_with_a_clear_error(agent: StartAgent, server: StubServer) -> None:
     async def meet_a_twin() -> None:
-        async with agent():
+        async with agent() as ended:
             await server.drop(wire.CLOSE_TWIN)
-            await asyncio.sleep(30)
+            await ended.wait()
 
     with pytest.raises(ExceptionGroup) as raised:
         await meet_a_twin()

@@ -147,7 +147,7 @@ def test_a_token_of_an_earlier_sign_in_is_refused(site: Site, hostile: Hostile) 
 def test_new_keys_of_the_provider_are_found(
     site: Site, hostile: Hostile, make: Callable[[str], Key], algorithm: str
 ) -> None:
-    """It publishes another one, and signs with it at once. We look for keys again, at most once in ten seconds."""
+    """It publishes another one, and signs with it at once. We look for keys again, at most once in two seconds."""
     accepted(site, hostile)
     old, new = hostile.key, make(f"new-{uuid4().hex[:6]}")
     hostile.published.append(new)
@@ -155,7 +155,10 @@ def test_new_keys_of_the_provider_are_found(
 
     def comes_in() -> bool:
         with site.browser() as browser:
-            return browser.sign_in(hostile, f"s-{uuid4().hex[:10]}").status_code == 303
+            found = browser.sign_in(hostile, f"s-{uuid4().hex[:10]}").status_code == 303
+        if not found:
+            time.sleep(0.2)  # each refusal takes one of the rows that the audit log has for a minute
+        return found
 
     try:
         eventually(comes_in, seconds=60, what=f"the new key ({algorithm}) is found")

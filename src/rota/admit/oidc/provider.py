@@ -34,7 +34,7 @@ with warnings.catch_warnings():
 FRESH_SECONDS = 3600.0  # for so long the discovery document and the keys are not asked for again
 STALE_SECONDS = 24 * 3600.0  # and for so long they do if the provider does not answer
 FAILED_SECONDS = 5.0  # for so long nobody asks again after a failure
-KEYS_SECONDS = 10.0  # between two looks for new keys
+KEYS_SECONDS = 2.0  # between two looks for new keys
 
 T = TypeVar("T")
 
