@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +27,7 @@ from rota.execute.identity import ensure_key
 from rota.store.key_file import ensure_key_file
 
 START_SECONDS = 60.0
+STOP_SECONDS = 30.0
 _entered: list[Cluster] = []  # whose nodes ought to run, as far as nobody stops them
 CALM = 0.6  # the scale for clusters that are not killed: faster ones cost a fifteenth of a core each, even when idle
 
@@ -107,9 +109,16 @@ class Process:
             self.resume()
             self.popen.terminate()
             try:
-                self.popen.wait(30)
+                self.popen.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
+                warnings.warn(f"{self.name} did not stop within {STOP_SECONDS} s:\n{self._stacks()}", stacklevel=2)
                 self.kill()
+
+    def _stacks(self) -> str:
+        """What it is doing, and the end of its log: for the report of a test run."""
+        spy = Path(sys.executable).parent / "py-spy"
+        dump = subprocess.run([spy, "dump", "--pid", str(self.pid)], capture_output=True, text=True)
+        return f"{dump.stdout}{dump.stderr}\n{self.log()[-2000:]}"
 
 
 @dataclass
