@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from pathlib import Path
+import sys
 
 import pytest
 
 from rota.execute.keeper import mount_view, reachable_folders
 
+MAKE_ONE = """
+import json, os, subprocess
+from pathlib import Path
+from rota.execute.keeper import mount_view
+
+own = Path("/proc/self/mountinfo")
+before = own.read_text()
+made = mount_view.make(["/usr"])
+assert made is not None
+assert not os.get_inheritable(made)
+inside = subprocess.run(
+    ["nsenter", f"--mount=/proc/self/fd/{made}", "cat", own], pass_fds=[made], capture_output=True, text=True, check=True
+).stdout
+os.close(made)
+print(json.dumps([before, inside, own.read_text()]))
+"""
 LISTING = """\
 22 28 0:21 / /sys rw,relatime shared:7 - sysfs sysfs rw
 23 28 0:5 / /proc rw - proc proc rw
@@ -51,21 +68,10 @@ def test_with_nothing_needed_only_what_bubblewrap_itself_needs_is_left() -> None
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes mount views")
 def test_a_real_mount_view_has_fewer_mounts_and_ours_stays_as_it_was() -> None:
-    before = Path("/proc/self/mountinfo").read_text()
-    made = mount_view.make(["/usr"])
-    assert made is not None
-    try:
-        assert not os.get_inheritable(made)
-        inside = subprocess.run(
-            ["nsenter", f"--mount=/proc/self/fd/{made}", "cat", "/proc/self/mountinfo"],
-            pass_fds=[made],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    finally:
-        os.close(made)
-    assert Path("/proc/self/mountinfo").read_text() == before
+    # In a namespace of its own, where what other tests mount meanwhile is not seen.
+    alone = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", MAKE_ONE]
+    before, inside, after = json.loads(subprocess.run(alone, capture_output=True, text=True, check=True).stdout)
+    assert after == before
     places = [line.split()[4] for line in inside.splitlines()]
     assert "/" in places
     assert "/proc" in places

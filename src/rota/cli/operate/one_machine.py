@@ -47,10 +47,10 @@ from rota.store.trouble import DatabaseRefused, until_database
 
 START_SECONDS = 60.0
 # When each ends at the latest, after the signal to stop. A worker first has its own time, to end its tasks.
-WORKER_OWN_SECONDS = 2.4
-STOP_SECONDS = {"worker": 2.9, "server node": 3.5}
-POSTGRES_STOP_SECONDS = 4.1
-LAST_STOP_SECONDS = 4.3  # for whatever else was started
+WORKER_OWN_SECONDS = 2.1
+STOP_SECONDS = {"worker": 2.5, "server node": 3.0}
+POSTGRES_STOP_SECONDS = 3.5
+LAST_STOP_SECONDS = 3.7  # for whatever else was started; a busy machine needs the rest to notice all of it
 # Of a `rota serve` on this machine: here nothing leaves loopback, and the worker is told an http address.
 _WITHOUT_TLS = {"ROTA_TLS_CERT": "", "ROTA_TLS_KEY": ""}
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
