@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 RESOLVE_SECONDS = 5.0
+MOST_LOOK_UPS = 64  # at once, those included for whose answer nobody waits any more
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
@@ -32,10 +34,46 @@ async def resolve(host: str, port: int) -> list[str]:
         return _addresses(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST))
     try:
         async with asyncio.timeout(RESOLVE_SECONDS):
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return await _look_up(host, port)
     except (OSError, UnicodeError, TimeoutError) as error:
         raise Unresolved(f"{host} can't be resolved: {error}") from None
-    return _addresses(found)
+
+
+_look_ups = threading.BoundedSemaphore(MOST_LOOK_UPS)
+
+
+async def _look_up(host: str, port: int) -> list[str]:
+    """In a thread that nobody waits for.
+
+    A resolver may need minutes for names that tenants made up. The few threads of an event loop would then have none
+    left for other look-ups, and a process could not end before they do.
+    """
+    if not _look_ups.acquire(blocking=False):
+        raise Unresolved(f"{host} can't be resolved: too many names are being looked up")
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def tell(found: list[str] | BaseException) -> None:
+        if answer.done():
+            return
+        if isinstance(found, BaseException):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
+
+    def ask() -> None:
+        found: list[str] | BaseException
+        try:
+            found = _addresses(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            found = error
+        finally:
+            _look_ups.release()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(tell, found)
+
+    threading.Thread(target=ask, name=f"look up {host[:40]}", daemon=True).start()
+    return await answer
 
 
 def _addresses(found: Sequence[tuple[Any, ...]]) -> list[str]:

@@ -55,7 +55,10 @@ def test_after_a_partition_no_end_of_any_connection_is_left_and_the_cluster_work
             )
             far.heal()
             _until(lambda: _works(cluster), "the cluster does not work again")
-            assert _backends(database) == far.connections(port=5432)
+            _until(
+                lambda: _backends(database) == far.connections(port=5432),
+                "PostgreSQL holds sessions that the server node does not, or the other way round",
+            )
 
 
 def _until(reached: Callable[[], bool], otherwise: str, seconds: float = 30.0) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import subprocess
+import sys
 
 import httpx
 import pytest
 
+from rota import public_addresses
 from rota.observe.notify.targets import judge
 from rota.public_addresses import ForbiddenTarget, Unresolved, is_public, resolve
 
@@ -48,13 +50,44 @@ async def test_row_43_targets_that_are_refused(url: str) -> None:
 async def test_an_address_in_any_writing_is_judged_without_a_resolver_that_may_be_slow(
     host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def away(*_: object, **__: object) -> None:
+    async def away(*_: object) -> list[str]:
         raise TimeoutError
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", away, raising=False)
+    monkeypatch.setattr(public_addresses, "_look_up", away)
     assert await resolve(host, 80) == ["127.0.0.1"]
     with pytest.raises(Unresolved):
         await resolve("example.org", 80)
+
+
+HANGS = """
+import asyncio, socket, sys
+from rota import public_addresses
+
+real = socket.getaddrinfo
+def hang(host, port, *more, **named):
+    if named.get("flags"):  # is it an address?
+        return real(host, port, *more, **named)
+    __import__("threading").Event().wait()
+
+socket.getaddrinfo = hang
+public_addresses.RESOLVE_SECONDS = 0.05
+
+async def main():
+    for number in range(public_addresses.MOST_LOOK_UPS + 1):
+        try:
+            await public_addresses.resolve(f"n{number}.example.org", 80)
+        except public_addresses.Unresolved as error:
+            last = str(error)
+    print(last)
+
+asyncio.run(main())
+"""
+
+
+def test_names_that_a_resolver_never_answers_are_bounded_and_keep_no_process_from_ending() -> None:
+    ran = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.strip().endswith("too many names are being looked up")
 
 
 async def test_one_private_address_among_public_ones_is_enough_to_refuse() -> None:
