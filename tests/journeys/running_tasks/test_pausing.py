@@ -33,7 +33,7 @@ def test_a_running_task_stops_uses_up_no_attempt_and_goes_on_when_told(
     assert attempt.outcome == "disrupted"
     assert handle.pause().state == "paused"
     (tmp_path / "go").touch()
-    assert handle.resume().state == "ready"
+    assert handle.resume().state in ("ready", "running", "done"), "it goes on, and may be quick"
     assert handle.wait(30).state == "done"
 
 

@@ -73,8 +73,12 @@ async def _resume(request: Request, task: str, action: str) -> Response:
     number = task_id(task)
     await check_own(services, caller, [number])
     reason = await read_reason(request)
-    await release(services, caller, [number], Change(action, reason))
+    released = await release(services, caller, [number], Change(action, reason))
     async with services.database.engine() as connection:
+        if released:  # it may have run and ended meanwhile
+            final = await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
+            if number in final:
+                return _said(number, final[number])
         return _answer(number, await _found(connection, caller, number))
 
 
@@ -191,5 +195,8 @@ async def _found(connection: AnyConnection, caller: Caller, number: int) -> Live
 
 
 def _answer(number: int, found: LiveTask) -> Response:
-    state = found.state
-    return answer(PauseAnswer(id=number, state=state.label, status=STATUS[state].value, pausing=found.pausing))
+    return _said(number, found.state, pausing=found.pausing)
+
+
+def _said(number: int, state: State, *, pausing: bool = False) -> Response:
+    return answer(PauseAnswer(id=number, state=state.label, status=STATUS[state].value, pausing=pausing))
