@@ -47,7 +47,7 @@ test-tools: # what tests need of the machine itself: a container engine
 	@scripts/install-test-tools
 
 test: install test-tools ## all tests, in parallel
-	$(BIN)/pytest -n 4 --dist worksteal -m 'not long' $(ARGS)
+	$(BIN)/pytest -n 3 --dist worksteal -m 'not long' $(ARGS)
 
 soak: install ## the long fault run: 100 kills and more
 	$(BIN)/pytest -m long $(ARGS)
