@@ -48,21 +48,34 @@ async def test_a_node_that_joined_a_moment_ago_is_no_reason_to_refuse(own_databa
 async def test_the_time_of_a_server_node_is_never_ahead_of_the_databases(
     own_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long the answer about the time was on its way: "all tasks until now" must have what was acknowledged."""
-    seconds, told = 100.0, datetime(2030, 1, 31, tzinfo=UTC)
+    """Nor set back, however long an answer about the time was on its way: "until now" has what was acknowledged."""
+    seconds, told, way = 100.0, datetime(2030, 1, 31, tzinfo=UTC), 3.0
 
     async def on_its_way(_: object) -> datetime:
         nonlocal seconds
-        seconds += 3.0
+        seconds += way
         return told
 
     monkeypatch.setattr(facts_cache, "database_clock", on_its_way)
     monkeypatch.setattr(facts_cache, "time", SimpleNamespace(monotonic=lambda: seconds))
     async with running_node(own_database) as node:
-        await node.facts.refresh()
-        assert node.facts.now() == told
+        facts = FactsCache(node.database)
+        await facts.refresh()
+        assert facts.now() == told
         seconds += 1.0
-        assert node.facts.now() == told + timedelta(seconds=1)
+        behind = told + timedelta(seconds=1) - facts.now()
+        assert timedelta(0) < behind < timedelta(milliseconds=1)
+
+        told, way = told + timedelta(seconds=4), 0.0  # so the first answer had been on its way for three seconds
+        await facts.refresh()
+        assert facts.now() == told
+        way = 5.0
+        await facts.refresh()  # asked at this moment, and five seconds on its way
+        behind = told + timedelta(seconds=5) - facts.now()
+        assert timedelta(0) < behind < timedelta(milliseconds=1), "a late answer sets nothing back"
+        told, way = told - timedelta(hours=1), 0.0  # somebody set the database's clock
+        await facts.refresh()
+        assert facts.now() == told
 
 
 async def test_a_hint_that_something_changed_has_the_facts_read_at_once(

@@ -33,6 +33,15 @@ LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 FRESH_SECONDS = 0.1  # the shortest time between two reads, however many requests are refused
 
 
+_CLOCKS_DIFFER = 1e-4  # at most, in a second: by so much our time is behind after each
+
+
+def _at(anchor: tuple[float, datetime], moment: float) -> datetime:
+    """The database's time at that moment of the monotonic clock, or a little earlier."""
+    monotonic, instant = anchor
+    return instant + timedelta(seconds=(moment - monotonic) * (1 - _CLOCKS_DIFFER))
+
+
 class FactsCache:
     def __init__(
         self, database: Database, *, log_limit_bytes: int = DEFAULT_LOG_BYTES, most_log_bytes: int | None = None
@@ -55,8 +64,18 @@ class FactsCache:
         """The database's time, without a query."""
         if self._anchor is None:
             raise unavailable("this node has not reached the database yet")
-        monotonic, instant = self._anchor
-        return instant + timedelta(seconds=time.monotonic() - monotonic)
+        return _at(self._anchor, time.monotonic())
+
+    def _hear(self, now: datetime, *, asked: float, heard: float) -> None:
+        """The database's time was `now` at some moment between the question and its answer.
+
+        Our time is never ahead of the database's, so that a task that was acknowledged is older than what the database
+        calls now in a later request, such as a cancel by filter; and no answer that was long on its way sets it back,
+        so that what is submitted after such a request is younger.
+        """
+        if self._anchor is not None and now <= _at(self._anchor, heard) <= now + timedelta(seconds=heard - asked):
+            return
+        self._anchor = (heard, now)
 
     def of(self, caller: Caller) -> Facts:
         typical_us = self._run_times.get(caller.tenant_id, {})
@@ -97,9 +116,7 @@ class FactsCache:
         async with self._database.engine() as connection:
             before = time.monotonic()
             now = await database_clock(connection)
-            # From when the answer came, so that our time is never ahead of the database's: a task that was acknowledged
-            # is older than whatever the database calls now in a later request, such as a cancel by filter.
-            self._anchor = (time.monotonic(), now)
+            self._hear(now, asked=before, heard=time.monotonic())
             self._tiers = {tier.name: tier for tier in await catalogue.read_tiers(connection)}
             self._lanes = {lane.name: lane for lane in await catalogue.read_lanes(connection)}
             self._categories = {one.name: one for one in await catalogue.read_categories(connection)}
