@@ -82,7 +82,9 @@ async def _authorise(url: str, token: str, count: int) -> dict[str, float]:
     database = Database(url)
     await database.open()
     authenticator = Authenticator(database, cast(Any, None))
-    state = SimpleNamespace(services=SimpleNamespace(authenticator=authenticator, settings=SimpleNamespace()))
+    state = SimpleNamespace(
+        services=SimpleNamespace(authenticator=authenticator, settings=SimpleNamespace(), audit_notes=None)
+    )
     scope = {
         "type": "http",
         "method": "GET",

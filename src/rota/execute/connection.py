@@ -31,6 +31,7 @@ from rota.servers import Servers
 log = structlog.get_logger()
 
 _OPEN_SECONDS = 5.0
+_ASK_SECONDS = 2.5  # who leads: a server node that is cut off from its database does not answer, another one does
 _RETRY_SECONDS = 2.0  # until a leader has told its heartbeat
 _LEADER_CHECKS_A_HEARTBEAT = 5  # how often to ask for another leader while ours is silent
 _MISSED_HEARTBEATS = 3
@@ -90,7 +91,9 @@ class ControlConnection:
     async def _find_leader(self, client: httpx.AsyncClient) -> LeaderAddress | None:
         server = self._servers.take()
         try:
-            answer = await client.get(f"{server}/v1/worker/leader", params={"pool": self._me.pool})
+            answer = await client.get(
+                f"{server}/v1/worker/leader", params={"pool": self._me.pool}, timeout=_ASK_SECONDS
+            )
             if answer.status_code == 200:
                 self._refused = None
                 self._said.pop(server, None)
