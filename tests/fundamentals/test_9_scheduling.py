@@ -119,6 +119,7 @@ def test_two_tenants_share_evenly_however_many_tasks_each_has(
     with _tenant(cluster, client, rota) as busy, _tenant(cluster, client, rota) as modest:
         many = busy.submit_many([TaskSpec(command=["sleep", "0.1"], cpu=2)] * 24)
         few = modest.submit_many([TaskSpec(command=["sleep", "0.1"], cpu=2)] * 6)
+        _until(lambda: few[-1].why().reason != "in-database")  # the leader has heard of them
         for gate in gates:
             gate.open()
         last = max(_started(handle) for handle in few)
